@@ -1,0 +1,1 @@
+"""Warploom shares GPUs between coding agents and people."""

@@ -1,0 +1,179 @@
+"""Settings: read once from the environment and `config.toml`; everyone else receives values."""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from warploom.domain.errors import MalformedInput
+
+PREFIX = "WARPLOOM_"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting: its name in `config.toml` (upper-cased with WARPLOOM_ before it in the environment) and its meaning."""
+
+    name: str
+    default: str
+    meaning: str
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("home", "~/.warploom", "Where the local stack keeps its data, sockets and logs. Only in the environment."),
+    Setting("database_url", "", "A Postgres (16 or newer) to use instead of the embedded one."),
+    Setting("redis_url", "", "A Redis or Valkey (7 or newer) to use instead of the embedded one; `none` does without."),
+    Setting("url", "", "The server that clients speak to; by default the local stack of this home."),
+    Setting("bind", "127.0.0.1", "The address the server listens on; beyond loopback both keys must be set."),
+    Setting("port", "8765", "The port the server listens on; the local stack takes a free one when it is taken."),
+    Setting("key", "", "The key that agents and hosts send as a bearer token; empty on loopback means no key."),
+    Setting("operator_key", "", "The key that operators send; needed to drain cards where keys are set."),
+    Setting("allowed_hosts", "", "Further Host names the server answers to, with commas between."),
+    Setting("agent", "", "The agent's name; without it the server gives one such as claude-1."),
+    Setting("project", "default", "The project that requests belong to."),
+    Setting("session", "", "A name for this session, for clients that are no process of this machine."),
+    Setting("host_name", "local", "The name of this machine's cards: `local` in `local/0`."),
+    Setting("fake_gpus", "0", "Serve this many scriptable fake cards instead of asking the NVIDIA driver."),
+    Setting(
+        "survey_seconds",
+        "2",
+        "How often a host looks at its cards; a card seen longer ago than two of these is not granted.",
+    ),
+    Setting("lease_minutes", "10", "How long a holder may be silent before its lease ends."),
+    Setting("offer_seconds", "180", "How long an offer waits for its session."),
+    Setting("missed_offers", "3", "How many missed offers in a row park a ticket."),
+    Setting(
+        "settle_seconds",
+        "60",
+        "How long memory may take to drain after a release before the card counts as held by a ghost.",
+    ),
+    Setting(
+        "foreign_quiet_seconds",
+        "120",
+        "How long somebody else's process must be gone before its card is granted again.",
+    ),
+    Setting("p0_head_start_minutes", "60", "How much earlier a p0 ticket counts as having come."),
+    Setting("p1_head_start_minutes", "30", "How much earlier a p1 ticket counts as having come."),
+    Setting("event_days", "90", "How long events are kept."),
+    Setting("pool_size", "10", "Database connections of one server process."),
+)
+_DEFAULTS = {setting.name: setting.default for setting in SETTINGS}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Every setting as a value; see `SETTINGS` for the meanings."""
+
+    home: Path
+    database_url: str | None
+    redis_url: str | None
+    url: str | None
+    bind: str
+    port: int
+    key: str | None
+    operator_key: str | None
+    allowed_hosts: tuple[str, ...]
+    agent: str | None
+    project: str
+    session: str | None
+    host_name: str
+    fake_gpus: int
+    survey_interval: timedelta
+    lease_time: timedelta
+    offer_time: timedelta
+    missed_offers: int
+    settle_time: timedelta
+    foreign_quiet: timedelta
+    p0_head_start: timedelta
+    p1_head_start: timedelta
+    event_time: timedelta
+    pool_size: int
+    source: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, compare=False)
+
+    @classmethod
+    def load(cls, environment: Mapping[str, str] | None = None) -> "Settings":
+        """Read the environment, then `$WARPLOOM_HOME/config.toml`, then the defaults; raise MalformedInput on nonsense."""
+        seen = os.environ if environment is None else environment
+        home = Path(seen.get(f"{PREFIX}HOME") or _DEFAULTS["home"]).expanduser().absolute()
+        values = _DEFAULTS | _file(home / "config.toml") | _environment(seen)
+        return _build(home, values)
+
+
+def _environment(seen: Mapping[str, str]) -> dict[str, str]:
+    return {name: seen[key] for name in _DEFAULTS if (key := PREFIX + name.upper()) in seen and seen[key] != ""}
+
+
+def _file(path: Path) -> dict[str, str]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    try:
+        table: dict[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise MalformedInput(f"{path} is not valid TOML: {error}.", "Mend that line and try again.") from error
+    unknown = sorted(set(table) - set(_DEFAULTS))
+    if unknown:
+        raise MalformedInput(
+            f"{path} has a setting that does not exist: {unknown[0]}.", "`warploom config` lists every setting."
+        )
+    return {name: str(value) for name, value in table.items()}
+
+
+def _number(values: Mapping[str, str], name: str, least: float) -> float:
+    try:
+        number = float(values[name])
+    except ValueError:
+        number = float("nan")
+    if not least <= number <= 1e9:
+        raise MalformedInput(
+            f"{name} is {values[name]!r}.", f"Set {PREFIX}{name.upper()} to a number of {least:g} or more."
+        )
+    return number
+
+
+def _build(home: Path, values: Mapping[str, str]) -> Settings:
+    def text(name: str) -> str | None:
+        return values[name].strip() or None
+
+    def seconds(name: str, least: float = 0.05) -> timedelta:
+        return timedelta(seconds=_number(values, name, least))
+
+    def minutes(name: str) -> timedelta:
+        return timedelta(minutes=_number(values, name, 0))
+
+    return Settings(
+        home=home,
+        database_url=text("database_url"),
+        redis_url=text("redis_url"),
+        url=(text("url") or "").rstrip("/") or None,
+        bind=values["bind"],
+        port=int(_number(values, "port", 0)),
+        key=text("key"),
+        operator_key=text("operator_key"),
+        allowed_hosts=tuple(name.strip() for name in values["allowed_hosts"].split(",") if name.strip()),
+        agent=text("agent"),
+        project=values["project"],
+        session=text("session"),
+        host_name=values["host_name"],
+        fake_gpus=int(_number(values, "fake_gpus", 0)),
+        survey_interval=seconds("survey_seconds"),
+        lease_time=minutes("lease_minutes"),
+        offer_time=seconds("offer_seconds"),
+        missed_offers=int(_number(values, "missed_offers", 1)),
+        settle_time=seconds("settle_seconds"),
+        foreign_quiet=seconds("foreign_quiet_seconds", 0),
+        p0_head_start=minutes("p0_head_start_minutes"),
+        p1_head_start=minutes("p1_head_start_minutes"),
+        event_time=timedelta(days=_number(values, "event_days", 1)),
+        pool_size=int(_number(values, "pool_size", 2)),
+        source=dict(values),
+    )
+
+
+def field_names() -> list[str]:
+    """List the settings by attribute, for tests that keep the reference complete."""
+    return [entry.name for entry in fields(Settings)]

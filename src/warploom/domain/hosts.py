@@ -1,0 +1,94 @@
+"""What a host agent tells of its machine: cards, readings and the processes seen on them."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+
+class ProcessKind(StrEnum):
+    """What a process does on a card, as the driver says."""
+
+    COMPUTE = "compute"
+    GRAPHICS = "graphics"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessIdentity:
+    """A process that cannot be taken for another: its number and its start, in clock ticks since the host's boot."""
+
+    pid: int
+    started: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessFact:
+    """One process seen on a card. Memory is None where the driver does not report it; that is never 0."""
+
+    pid: int
+    started: int
+    kind: ProcessKind = ProcessKind.COMPUTE
+    user: str | None = None
+    command: str | None = None
+    memory_mib: int | None = None
+    lease: str | None = None
+    """The value of WARPLOOM_LEASE in its environment, when that can be read."""
+    ancestors: list[ProcessIdentity] = field(default_factory=list[ProcessIdentity])
+    """Its parents, nearest first, without itself."""
+
+
+class CardFault(StrEnum):
+    """Why a card could not be read."""
+
+    LOST = "lost"
+    BLIND = "blind"
+
+
+@dataclass(frozen=True, slots=True)
+class CardFact:
+    """One card as one survey saw it; None means the driver did not say. Memory is in MiB, utilisation in percent."""
+
+    uuid: str
+    index: int
+    model: str
+    memory_mib: int
+    pci_bus_id: str | None = None
+    parent_uuid: str | None = None
+    used_mib: int | None = None
+    utilisation: int | None = None
+    temperature: int | None = None
+    processes: list[ProcessFact] = field(default_factory=list[ProcessFact])
+    fault: CardFault | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Everything one look at a host found. A card missing from `cards` counts as lost, never as absent."""
+
+    provider: str
+    driver: str | None
+    version: str
+    interval_seconds: float
+    cards: list[CardFact]
+    problem: str | None = None
+    """One sentence when the provider as a whole could not answer, such as a missing driver."""
+    clock: float | None = None
+    """The host's own wall clock as a Unix time, to tell how far it is from the database's."""
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyAnswer:
+    """What the server makes of a survey."""
+
+    at: datetime
+    interval_seconds: float
+    conditions: dict[str, str]
+    """Card UUID to the condition it was judged to be in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What a host is asked to do next; `survey` asks for a look at once."""
+
+    survey: bool
+    cursor: str

@@ -1,0 +1,54 @@
+"""The short numbers people and models say: T-17 is a task or ticket, L-42 a lease, M-3 a message."""
+
+import re
+from typing import NewType
+
+from warploom.domain.errors import MalformedInput
+
+ProjectId = NewType("ProjectId", int)
+AgentId = NewType("AgentId", int)
+SessionId = NewType("SessionId", int)
+HostId = NewType("HostId", int)
+CardId = NewType("CardId", int)
+TaskId = NewType("TaskId", int)
+LeaseId = NewType("LeaseId", int)
+MessageId = NewType("MessageId", int)
+
+_LARGEST = 2**63 - 1
+_SHAPES = {letter: re.compile(rf"{letter}-?([1-9][0-9]{{0,18}})", re.ASCII | re.IGNORECASE) for letter in "TLS"}
+
+
+def _parse(letter: str, noun: str, text: str) -> int:
+    found = _SHAPES[letter].fullmatch(text.strip())
+    if found is None or int(found[1]) > _LARGEST:
+        shown = text.strip()[:24]
+        raise MalformedInput(
+            f"{shown!r} is not a {noun}.",
+            f"A {noun} looks like {letter}-17; `gpu_survey` or `warploom status` shows them.",
+        )
+    return int(found[1])
+
+
+def parse_ticket(text: str) -> TaskId:
+    """Read `T-17`, raising MalformedInput for anything else."""
+    return TaskId(_parse("T", "ticket", text))
+
+
+def parse_lease(text: str) -> LeaseId:
+    """Read `L-42`, raising MalformedInput for anything else."""
+    return LeaseId(_parse("L", "lease", text))
+
+
+def ticket_name(task: int) -> str:
+    """Write a task's number as people say it."""
+    return f"T-{task}"
+
+
+def lease_name(lease: int) -> str:
+    """Write a lease's number as people say it."""
+    return f"L-{lease}"
+
+
+def session_name(session: int) -> str:
+    """Write a session's number as people say it."""
+    return f"S-{session}"

@@ -1,0 +1,208 @@
+"""Leases: the right to work on one task and use its cards until it expires; the number is the fencing token."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from warploom.domain.errors import LeaseLost, MalformedInput
+from warploom.domain.etas import EtaView
+from warploom.domain.identifiers import lease_name
+from warploom.domain.texts import spoken_duration
+
+LONGEST_RUN = timedelta(days=60)
+LARGEST_STEP = 2**53
+
+
+class LeaseState(StrEnum):
+    """The life of a lease: offered to somebody who was away, active, ended."""
+
+    OFFERED = "offered"
+    ACTIVE = "active"
+    ENDED = "ended"
+
+
+MOVES: dict[LeaseState, tuple[LeaseState, ...]] = {
+    LeaseState.OFFERED: (LeaseState.ACTIVE, LeaseState.ENDED),
+    LeaseState.ACTIVE: (LeaseState.ENDED,),
+    LeaseState.ENDED: (),
+}
+
+
+class LeaseEnd(StrEnum):
+    """Why a lease ended; each has one sentence in `END_SENTENCES`."""
+
+    RELEASED = "released"
+    EXPIRED = "expired"
+    LAPSED = "lapsed"
+    WITHDRAWN = "withdrawn"
+
+
+END_SENTENCES: dict[LeaseEnd, str] = {
+    LeaseEnd.RELEASED: "its holder released it",
+    LeaseEnd.EXPIRED: "its holder was silent for a whole lease time",
+    LeaseEnd.LAPSED: "the offer was not accepted in time",
+    LeaseEnd.WITHDRAWN: "its holder left the queue before accepting it",
+}
+
+
+class EnvStyle(StrEnum):
+    """How exported variables name cards: by UUID (safe everywhere), or by index for programs that need numbers."""
+
+    UUID = "uuid"
+    INDEX = "index"
+
+
+@dataclass(frozen=True, slots=True)
+class HeldCard:
+    """A card of a lease, as far as its exports need it."""
+
+    name: str
+    uuid: str
+    index: int
+
+
+def exports(lease: int, cards: list[HeldCard], style: EnvStyle, url: str | None) -> dict[str, str]:
+    """Return the variables a holder puts before its command; they replace whatever mask was set before.
+
+    Indices are those of the PCI bus order, which CUDA_DEVICE_ORDER makes CUDA use too.
+    """
+    ordered = sorted(cards, key=lambda card: card.index)
+    mask = ",".join(card.uuid if style is EnvStyle.UUID else str(card.index) for card in ordered)
+    variables = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": mask, "WARPLOOM_LEASE": lease_name(lease)}
+    return variables | ({"WARPLOOM_URL": url} if url else {})
+
+
+def export_line(variables: dict[str, str]) -> str:
+    """Write the variables as one shell line. Values hold no blanks or quotes by construction."""
+    return "export " + " ".join(f"{name}={value}" for name, value in variables.items())
+
+
+def run_length(minutes: float | None) -> timedelta | None:
+    """Read declared minutes; raise MalformedInput when they are not above zero and at most sixty days."""
+    if minutes is None:
+        return None
+    if not 0 < minutes <= LONGEST_RUN.total_seconds() / 60:
+        raise MalformedInput(
+            f"{minutes:g} minutes is not a length of time.",
+            "Give minutes above 0 and at most 86,400 (60 days), or leave them out.",
+        )
+    return timedelta(minutes=minutes)
+
+
+def check_step(step: int, total: int | None) -> None:
+    """Raise MalformedInput unless 0 <= step, and total is None or at least 1."""
+    if not 0 <= step <= LARGEST_STEP:
+        raise MalformedInput(f"Step {step} is out of range.", "Report a step of 0 or more.")
+    if total is not None and not 1 <= total <= LARGEST_STEP:
+        raise MalformedInput(f"A total of {total} steps is out of range.", "Report a total of 1 or more, or none.")
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseFate:
+    """What became of a lease, for whoever still writes with it."""
+
+    lease: int
+    ended_at: datetime
+    end: LeaseEnd
+    cards: list[str]
+    holders: list[str]
+    """Who holds those cards now: 'L-58 (codex-1)'; empty when nobody does."""
+    ticket: str
+    waiting_place: int | None
+    """The ticket's place in the queue when it went back there."""
+
+
+def lease_lost(fate: LeaseFate) -> LeaseLost:
+    """Tell a holder what became of its lease and where it stands now."""
+    cards = ", ".join(fate.cards)
+    held = f"; {cards} is now held by {' and '.join(fate.holders)}" if fate.holders else ""
+    cause = f"{lease_name(fate.lease)} ended at {fate.ended_at:%H:%M:%S} UTC: {END_SENTENCES[fate.end]}{held}."
+    if fate.waiting_place is not None:
+        return LeaseLost(
+            cause,
+            f"Your ticket {fate.ticket} is back in the queue at place {fate.waiting_place}, at its original age; "
+            f"run `warploom wait {fate.ticket}` again.",
+        )
+    return LeaseLost(cause, "Nothing was changed; ask again with gpu_request if you still need a card.")
+
+
+class Label(StrEnum):
+    """What is derived and shown about a holder, never stored."""
+
+    OVERDUE = "overdue"
+    UNATTENDED = "unattended"
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """One of the three clocks of a lease: session alive, process alive, steps advancing."""
+
+    name: str
+    is_running: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A live lease as every door shows it."""
+
+    lease: str
+    ticket: str
+    title: str
+    agent: str
+    session: str
+    client: str | None
+    directory: str | None
+    state: LeaseState
+    granted_at: datetime
+    expires_at: datetime
+    expected_end: datetime | None
+    step: int | None
+    total: int | None
+    rate: float | None
+    labels: list[Label]
+    clocks: list[Clock]
+    eta: EtaView
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseAnswer:
+    """What a holder is told after each call that names its lease."""
+
+    lease: str
+    ticket: str
+    state: LeaseState
+    cards: list[str]
+    next: str
+    expires_at: datetime | None = None
+    expected_end: datetime | None = None
+    step: int | None = None
+    total: int | None = None
+    free_in: str | None = None
+    eta_source: str | None = None
+    notices: list[str] = field(default_factory=list[str])
+
+
+def three_clocks(
+    now: datetime,
+    session_seen: datetime,
+    session_silence: timedelta,
+    processes: int | None,
+    pace_at: datetime | None,
+    rate: float | None,
+) -> list[Clock]:
+    """Derive the clocks of a lease. `processes`: how many of its own the last survey saw on the card."""
+    silent = now - session_seen
+    alive = silent <= session_silence
+    session = Clock("session", alive, "session alive" if alive else f"session silent for {spoken_duration(silent)}")
+    process = Clock("process", bool(processes), "process alive" if processes else "no process on the card")
+    if pace_at is None:
+        return [session, process, Clock("steps", False, "no steps reported")]
+    still = now - pace_at
+    advancing = still <= max(timedelta(minutes=2), timedelta(seconds=10 / rate) if rate else timedelta(minutes=2))
+    steps = f"stepping, {rate:.3g} /s" if rate else "stepping"
+    return [
+        session,
+        process,
+        Clock("steps", advancing, steps if advancing else f"no step for {spoken_duration(still)}"),
+    ]

@@ -1,0 +1,171 @@
+"""Tickets: ready tasks that wait for a card, what they need and what their owners are told."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import IntEnum, StrEnum
+
+from warploom.domain.errors import MalformedInput
+from warploom.domain.etas import EtaView
+from warploom.domain.leases import EnvStyle
+
+MOST_CARDS = 64
+
+
+class TaskState(StrEnum):
+    """Where a task stands; `domain` and schema name the same states and moves."""
+
+    IDEA = "idea"
+    DECOMPOSED = "decomposed"
+    PENDING = "pending"
+    READY = "ready"
+    CLAIMED = "claimed"
+    DONE = "done"
+    FAILED = "failed"
+    BLOCKED = "blocked"
+    CANCELLED = "cancelled"
+    DEAD_LETTER = "dead_letter"
+
+
+class TaskKind(StrEnum):
+    """What a task is; a GPU request is a task of kind gpu."""
+
+    WORK = "work"
+    GPU = "gpu"
+    JOB = "job"
+    BARRIER = "barrier"
+    EPIC = "epic"
+    IDEA = "idea"
+    QUESTION = "question"
+    SKILL = "skill"
+    LAND = "land"
+
+
+class Priority(IntEnum):
+    """p0 starts 60 minutes ahead of p2, p1 30 minutes; age always wins in the end."""
+
+    P0 = 0
+    P1 = 1
+    P2 = 2
+
+
+@dataclass(frozen=True, slots=True)
+class HeadStarts:
+    """How much earlier a priority counts as having become ready; settings."""
+
+    p0: timedelta = timedelta(minutes=60)
+    p1: timedelta = timedelta(minutes=30)
+
+    def of(self, priority: Priority) -> timedelta:
+        """Return the head start of one priority."""
+        return {Priority.P0: self.p0, Priority.P1: self.p1}.get(priority, timedelta(0))
+
+
+def parse_priority(text: str | int) -> Priority:
+    """Read 'p0', 'p1', 'p2' or 0, 1, 2."""
+    found = str(text).strip().lower().removeprefix("p")
+    if found not in ("0", "1", "2"):
+        raise MalformedInput(f"{str(text)[:20]!r} is not a priority.", "Use p0 (urgent), p1 or p2 (normal).")
+    return Priority(int(found))
+
+
+def parse_env_style(text: str) -> EnvStyle:
+    """Read 'uuid' or 'index'."""
+    try:
+        return EnvStyle(text.strip().lower())
+    except ValueError:
+        raise MalformedInput(f"{text[:20]!r} is not a style of exports.", "Use uuid (the default) or index.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class CardNeed:
+    """What a ticket must hold to run. Either `named` cards, or `count` cards of one host that fit the rest."""
+
+    named: tuple[str, ...] = ()
+    """Cards by name (`local/0`), by index (`0`) or by UUID; empty for any."""
+    count: int = 1
+    memory_mib: int | None = None
+    model: str | None = None
+
+
+def parse_need(device: str, cards: int, memory_gib: float | None, model: str | None) -> CardNeed:
+    """Read what a request says of cards: `device` is 'any', one card, or several with commas between."""
+    names = tuple(part.strip() for part in device.split(",") if part.strip())
+    if not names:
+        raise MalformedInput("No card was named.", "Give a card such as 0 or local/0, or any.")
+    if any(len(name) > 120 for name in names) or len(names) > MOST_CARDS:
+        raise MalformedInput("The list of cards is too long.", f"Name at most {MOST_CARDS} cards.")
+    if not 1 <= cards <= MOST_CARDS:
+        raise MalformedInput(f"{cards} cards cannot be asked for.", f"Ask for 1 to {MOST_CARDS} cards of one host.")
+    if memory_gib is not None and not 0 < memory_gib <= 100_000:
+        raise MalformedInput(
+            f"{memory_gib:g} GiB is not an amount of memory.", "Give the GiB that each card must have, above 0."
+        )
+    memory_mib = None if memory_gib is None else round(memory_gib * 1024)
+    if [name.lower() for name in names] == ["any"]:
+        return CardNeed((), cards, memory_mib, (model or "").strip() or None)
+    if cards not in (1, len(names)):
+        raise MalformedInput(
+            f"{len(names)} cards are named but {cards} asked for.",
+            "Name each card with commas between, or use device any.",
+        )
+    return CardNeed(tuple(dict.fromkeys(names)), len(dict.fromkeys(names)), memory_mib, (model or "").strip() or None)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuRequest:
+    """A wish for cards, already read and checked."""
+
+    job: str
+    need: CardNeed
+    run: timedelta | None
+    priority: Priority
+    env_style: EnvStyle
+    purpose: str
+    """The idempotency key within project and agent."""
+
+
+class Standing(StrEnum):
+    """Where a ticket stands, as its owner sees it."""
+
+    QUEUED = "queued"
+    OFFERED = "offered"
+    ACTIVE = "active"
+    PARKED = "parked"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class TicketAnswer:
+    """A ticket's standing: a lease with its exports, or a place in the queue with one reason and an ETA."""
+
+    ticket: str
+    title: str
+    state: Standing
+    next: str
+    agent: str = ""
+    cards: list[str] = field(default_factory=list[str])
+    lease: str | None = None
+    export: dict[str, str] | None = None
+    expires_at: datetime | None = None
+    place: int | None = None
+    reason: str | None = None
+    starts: EtaView | None = None
+    chain: list[str] = field(default_factory=list[str])
+    """Everything that stands between the ticket and its card, the dominant reason first."""
+    also_free: list[str] = field(default_factory=list[str])
+    deduplicated: bool = False
+    notices: list[str] = field(default_factory=list[str])
+
+
+@dataclass(frozen=True, slots=True)
+class Me:
+    """What a session holds, waits for and has not read: enough to go on after its context was compacted."""
+
+    session: str
+    agent: str
+    project: str
+    at: datetime
+    leases: list[TicketAnswer]
+    tickets: list[TicketAnswer]
+    notices: list[str]
+    next: str
