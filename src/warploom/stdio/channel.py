@@ -1,0 +1,78 @@
+"""Pushes grants into the agent's session: a courtesy that is never acknowledged, so nothing relies on it."""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Literal, cast
+
+import mcp_types as types
+from mcp.server.session import ServerSession
+from pydantic import BaseModel
+
+from warploom.domain.grants import grant_lines
+from warploom.domain.tickets import TicketAnswer
+
+CAPABILITY = "claude/channel"
+
+_log = logging.getLogger(__name__)
+
+
+class ChannelParams(BaseModel):
+    """What a channel carries: a text for the model, and names for its tag (letters, digits and `_` only)."""
+
+    content: str
+    meta: dict[str, str]
+
+
+class ChannelNotification(BaseModel):
+    """A message that the client shows to the model as soon as it is idle."""
+
+    method: Literal["notifications/claude/channel"] = "notifications/claude/channel"
+    params: ChannelParams
+
+
+class Channel:
+    """The way into one session. Grants may come from any thread; each lease is pushed at most once."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+        self._session: ServerSession | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def open(self, session: ServerSession) -> None:
+        """Begin to push, from the event loop that serves the session."""
+        self._loop = asyncio.get_running_loop()
+        self._session = session
+
+    def push(self, grants: Iterable[TicketAnswer]) -> None:
+        """Push each grant that has not been pushed; before the session is open they stay for the next time."""
+        if self._loop is None:
+            return
+        for grant in grants:
+            notification = grant_notification(grant)
+            if notification is None or grant.lease is None or grant.lease in self._told:
+                continue
+            self._told.add(grant.lease)
+            asyncio.run_coroutine_threadsafe(self._send(notification), self._loop)
+
+    def announce_tools(self) -> None:
+        """Have the client list the tools again, from any thread."""
+        if self._loop is not None and self._session is not None:
+            asyncio.run_coroutine_threadsafe(self._session.send_tool_list_changed(), self._loop)
+
+    async def _send(self, notification: ChannelNotification) -> None:
+        if self._session is None:
+            return
+        try:
+            await self._session.send_notification(cast("types.ServerNotification", notification))
+        except Exception:  # noqa: BLE001  (a push is a courtesy: whatever stops it must not stop the session)
+            _log.exception("a grant could not be pushed; `warploom wait` and loom_me tell of it")
+
+
+def grant_notification(grant: TicketAnswer) -> ChannelNotification | None:
+    """Put a grant into the words of `warploom wait`; None when the ticket has no lease."""
+    lines = grant_lines(grant)
+    if not lines or grant.lease is None:
+        return None
+    meta = {"event": "grant", "ticket": grant.ticket, "lease": grant.lease, "cards": ",".join(grant.cards)}
+    return ChannelNotification(params=ChannelParams(content="\n".join(lines), meta=meta))
