@@ -39,6 +39,19 @@ def ancestors_of(pid: int) -> list[ProcessIdentity]:
     return found
 
 
+def command_of(pid: int) -> list[str]:
+    """Return the arguments a process was started with; empty when it is gone or may not be seen."""
+    if sys.platform == "linux":
+        try:
+            return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="replace").split("\0")[:-1]
+        except OSError:
+            return []
+    try:
+        return psutil.Process(pid).cmdline()
+    except psutil.Error:
+        return []
+
+
 def _parent(pid: int) -> int:
     if sys.platform == "linux":
         fields = _stat(pid)
