@@ -4,9 +4,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from warploom.domain.etas import EtaView
+from warploom.domain.etas import EtaView, Pace
 from warploom.domain.hosts import CardFact, CardFault, ProcessFact
-from warploom.domain.leases import Holder
+from warploom.domain.identifiers import CardId, HostId
+from warploom.domain.leases import Holder, LeaseState
 from warploom.domain.texts import spoken_duration, spoken_memory
 
 
@@ -337,3 +338,63 @@ class DrainAnswer:
     service: Service
     done: bool
     consequences: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownHolder:
+    """The live lease of a card, as the database has it."""
+
+    lease: int
+    task: int
+    title: str
+    agent: str
+    session: int
+    client: str | None
+    directory: str | None
+    state: LeaseState
+    granted_at: datetime
+    expires_at: datetime
+    expected_end: datetime | None
+    seen_at: datetime
+    pace: Pace | None
+
+
+@dataclass(frozen=True, slots=True)
+class KnownCard:
+    """A card as the database has it, with its host's name and its live lease."""
+
+    card: CardId
+    host_id: HostId
+    host: str
+    index: int
+    uuid: str
+    model: str
+    memory_mib: int
+    service: Service
+    service_reason: str | None
+    service_since: datetime
+    condition: Condition
+    condition_since: datetime
+    condition_detail: str | None
+    observed_at: datetime
+    is_fresh: bool
+    """Whether it was observed within two survey intervals."""
+    used_mib: int | None
+    utilisation: int | None
+    processes: list[ProcessView]
+    holder: KnownHolder | None
+
+    @property
+    def name(self) -> str:
+        """The card's name as people say it: host/index."""
+        return f"{self.host}/{self.index}"
+
+    @property
+    def is_grantable(self) -> bool:
+        """In service, observed clear lately, and without a live lease: nothing less."""
+        return (
+            self.service is Service.IN_SERVICE
+            and self.condition is Condition.CLEAR
+            and self.is_fresh
+            and self.holder is None
+        )

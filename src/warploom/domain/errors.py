@@ -88,6 +88,13 @@ class Unreachable(WarploomError):
     status = 503
 
 
+class ProviderMissing(WarploomError):
+    """This machine has nothing that can tell of cards, such as a driver; only cards are missing, all else works."""
+
+    code = "provider_missing"
+    status = 503
+
+
 def every_error() -> list[type[WarploomError]]:
     """List every kind of error, in the order they are written here."""
     return WarploomError.__subclasses__()

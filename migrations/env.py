@@ -1,0 +1,13 @@
+"""Runs the revisions on a connection that `warploom db upgrade` hands over, or on WARPLOOM_DATABASE_URL."""
+
+import sys
+from pathlib import Path
+
+from alembic import context
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+connection = context.config.attributes["connection"]
+context.configure(connection=connection, transactional_ddl=True, transaction_per_migration=True)
+with context.begin_transaction():
+    context.run_migrations()

@@ -1,0 +1,271 @@
+-- The model of design sections 1 to 8. What no client may break is held here.
+
+-- The one clock that judges expiry. Tests move it with `set warploom.clock_offset = '1 hour'`.
+create function clock_now() returns timestamptz
+language sql stable
+return now() + coalesce(nullif(current_setting('warploom.clock_offset', true), ''), '0')::interval;
+
+create type task_state as enum (
+  'idea', 'decomposed', 'pending', 'ready', 'claimed', 'done', 'failed', 'blocked', 'cancelled', 'dead_letter'
+);
+create type task_kind as enum ('work', 'gpu', 'job', 'barrier', 'epic', 'idea', 'question', 'skill', 'land');
+create type lease_state as enum ('offered', 'active', 'ended');
+create type lease_end as enum ('released', 'expired', 'lapsed', 'withdrawn');
+create type env_style as enum ('uuid', 'index');
+create type card_service as enum ('in_service', 'draining', 'drained', 'quarantined');
+create type card_condition as enum ('clear', 'occupied', 'settling', 'foreign', 'ghost', 'lost', 'blind');
+
+create table project (
+  id bigint generated always as identity primary key,
+  name text not null unique check (char_length(name) between 1 and 80),
+  created_at timestamptz not null default clock_now(),
+  archived_at timestamptz
+);
+insert into project (name) values ('default');
+
+create table agent (
+  id bigint generated always as identity primary key,
+  name text not null unique check (char_length(name) between 1 and 80),
+  created_at timestamptz not null default clock_now()
+);
+
+create table session (
+  id bigint generated always as identity primary key,
+  agent_id bigint not null references agent,
+  project_id bigint not null references project,
+  key text not null unique check (char_length(key) between 1 and 300),
+  client text check (char_length(client) <= 80),
+  directory text check (char_length(directory) <= 500),
+  host_name text check (char_length(host_name) <= 80),
+  pid integer check (pid > 0),
+  process_started bigint,
+  created_at timestamptz not null default clock_now(),
+  check ((pid is null) = (process_started is null))
+);
+create index session_agent on session (agent_id);
+create index session_process on session (host_name, pid) where pid is not null;
+
+-- Heartbeats touch this narrow row and no other column of their session.
+create table heartbeat (
+  session_id bigint primary key references session on delete cascade,
+  seen_at timestamptz not null
+) with (fillfactor = 50);
+
+create table host (
+  id bigint generated always as identity primary key,
+  name text not null unique check (char_length(name) between 1 and 80),
+  provider text not null check (char_length(provider) <= 80),
+  driver text check (char_length(driver) <= 80),
+  version text not null check (char_length(version) <= 80),
+  problem text check (char_length(problem) <= 500),
+  survey_seconds double precision not null check (survey_seconds > 0),
+  clock_gap_seconds double precision,
+  surveyed_at timestamptz not null,
+  silent_since timestamptz,
+  created_at timestamptz not null default clock_now()
+) with (fillfactor = 50);
+
+create table card (
+  id bigint generated always as identity primary key,
+  host_id bigint not null references host,
+  uuid text not null unique check (char_length(uuid) between 1 and 120),
+  index integer not null check (index >= 0),
+  model text not null check (char_length(model) <= 120),
+  memory_mib integer not null check (memory_mib >= 0),
+  pci_bus_id text check (char_length(pci_bus_id) <= 40),
+  parent_uuid text check (char_length(parent_uuid) <= 120),
+  service card_service not null default 'in_service',
+  service_reason text check (char_length(service_reason) <= 500),
+  service_since timestamptz not null default clock_now(),
+  condition card_condition not null,
+  condition_since timestamptz not null,
+  condition_detail text check (char_length(condition_detail) <= 1000),
+  observed_at timestamptz not null,
+  quiet_until timestamptz,
+  baseline_mib integer check (baseline_mib >= 0),
+  used_mib integer check (used_mib >= 0),
+  utilisation integer check (utilisation between 0 and 100),
+  processes jsonb not null default '[]'
+) with (fillfactor = 50);
+create index card_host on card (host_id);
+
+create table task (
+  id bigint generated always as identity primary key,
+  project_id bigint not null references project,
+  kind task_kind not null,
+  state task_state not null,
+  title text not null check (char_length(title) between 1 and 200),
+  purpose text check (char_length(purpose) between 1 and 300),
+  context text check (char_length(context) <= 20000),
+  done_when text check (char_length(done_when) <= 20000),
+  parent_id bigint references task,
+  priority smallint not null default 2 check (priority between 0 and 2),
+  agent_id bigint references agent,
+  session_id bigint references session,
+  unmet integer not null default 0 check (unmet >= 0),
+  attempts integer not null default 0 check (attempts >= 0),
+  -- What it needs: `need_count` cards of one host (0: none), named ones or any that fit.
+  need_count smallint not null default 0 check (need_count between 0 and 64),
+  need_cards bigint[] not null default '{}' check (cardinality(need_cards) <= 64),
+  need_memory_mib integer check (need_memory_mib > 0),
+  need_model text check (char_length(need_model) between 1 and 120),
+  env_style env_style not null default 'uuid',
+  run_time interval check (run_time > interval '0'),
+  -- The queue order: when it became ready, minus the head start of its priority.
+  ready_at timestamptz,
+  order_key timestamptz,
+  missed_offers smallint not null default 0 check (missed_offers >= 0),
+  parked_at timestamptz,
+  promised_start timestamptz,
+  promised_word text check (promised_word in ('measured', 'history', 'declared', 'unknown')),
+  lease_id bigint,
+  lease_live boolean generated always as (case when lease_id is not null then true end) stored,
+  outcome text check (char_length(outcome) <= 500),
+  created_at timestamptz not null default clock_now(),
+  finished_at timestamptz,
+  unique (id, lease_id),
+  check ((state = 'claimed') = (lease_id is not null)),
+  check ((state in ('done', 'failed', 'cancelled', 'dead_letter')) = (finished_at is not null)),
+  check (state <> 'ready' or (unmet = 0 and ready_at is not null and order_key is not null)),
+  check (parked_at is null or state = 'blocked'),
+  check (kind <> 'gpu' or need_count > 0),
+  check (cardinality(need_cards) in (0, need_count))
+);
+create unique index task_purpose on task (project_id, agent_id, purpose)
+  where purpose is not null and state in ('pending', 'ready', 'claimed', 'blocked');
+create index task_ready on task (project_id, order_key, id) where state = 'ready' and need_count = 0;
+create index task_waiting on task (session_id) where state in ('ready', 'claimed', 'blocked');
+
+-- The queue of one card: every ready ticket that may use it. Rows live only while the ticket waits.
+create table queue (
+  card_id bigint not null references card,
+  order_key timestamptz not null,
+  task_id bigint not null references task,
+  primary key (card_id, order_key, task_id)
+);
+create index queue_task on queue (task_id);
+
+create table dependency (
+  task_id bigint not null references task,
+  upstream_id bigint not null references task,
+  primary key (task_id, upstream_id),
+  check (task_id <> upstream_id)
+);
+create index dependency_upstream on dependency (upstream_id);
+
+create function refuse_cycles() returns trigger language plpgsql as $$
+declare
+  project bigint;
+  path text;
+begin
+  for project in
+    select distinct task.project_id from added join task on task.id = added.task_id order by 1
+  loop
+    perform pg_advisory_xact_lock(7130, project::int);
+  end loop;
+  with recursive walk (start, at, path, is_back) as (
+    select task_id, upstream_id, array[task_id, upstream_id], false
+    from added
+    union all
+    select walk.start, dependency.upstream_id, walk.path || dependency.upstream_id,
+           dependency.upstream_id = walk.start
+    from walk
+    join dependency on dependency.task_id = walk.at
+    where not walk.is_back and (dependency.upstream_id = walk.start or dependency.upstream_id <> all (walk.path))
+  )
+  select string_agg('T-' || step, ' -> ' order by place) into path
+  from (select walk.path from walk where is_back limit 1) as found, unnest(found.path) with ordinality as steps (step, place);
+  if path is not null then
+    raise exception 'cycle: %', path using errcode = 'check_violation', constraint = 'dependency_acyclic';
+  end if;
+  return null;
+end
+$$;
+create trigger dependency_acyclic after insert on dependency
+  referencing new table as added for each statement execute function refuse_cycles();
+
+create table lease (
+  id bigint generated always as identity primary key,
+  task_id bigint not null references task,
+  session_id bigint not null references session,
+  agent_id bigint not null references agent,
+  state lease_state not null,
+  live boolean generated always as (state <> 'ended') stored,
+  live_id bigint generated always as (case when state <> 'ended' then id end) stored,
+  granted_at timestamptz not null default clock_now(),
+  accepted_at timestamptz,
+  expected_end timestamptz,
+  expires_at timestamptz not null,
+  ended_at timestamptz,
+  ended lease_end,
+  unique (id, live),
+  unique (id, task_id, live),
+  check ((state = 'ended') = (ended_at is not null)),
+  check ((state = 'ended') = (ended is not null)),
+  check (state <> 'active' or accepted_at is not null),
+  check (state <> 'offered' or accepted_at is null)
+) with (fillfactor = 70);
+create unique index lease_task on lease (task_id) where state <> 'ended';
+create index lease_live on lease (id) where state <> 'ended';
+create index lease_session on lease (session_id) where state <> 'ended';
+
+-- A claimed task has a live lease of its own, and a live lease has its claimed task; both are checked at commit.
+alter table task add constraint task_lease foreign key (lease_id, id, lease_live)
+  references lease (id, task_id, live) deferrable initially deferred;
+alter table lease add constraint lease_claims foreign key (task_id, live_id)
+  references task (id, lease_id) deferrable initially deferred;
+
+create table lease_card (
+  lease_id bigint not null,
+  card_id bigint not null references card,
+  live boolean not null default true,
+  primary key (lease_id, card_id),
+  foreign key (lease_id, live) references lease (id, live) on update cascade
+);
+-- One live lease per card slot: the last word in every race.
+create unique index lease_card_live on lease_card (card_id) where live;
+create index lease_card_history on lease_card (card_id, lease_id);
+
+create table progress (
+  lease_id bigint primary key references lease on delete cascade,
+  step bigint not null check (step >= 0),
+  total bigint check (total >= 1),
+  rate double precision check (rate >= 0),
+  spread double precision not null default 0 check (spread >= 0),
+  reported_at timestamptz not null
+) with (fillfactor = 50);
+
+create table event (
+  xid xid8 not null default pg_current_xact_id(),
+  id bigint generated always as identity,
+  at timestamptz not null default clock_now(),
+  kind text not null check (char_length(kind) between 1 and 40),
+  project_id bigint,
+  task_id bigint,
+  lease_id bigint,
+  session_id bigint,
+  host_id bigint,
+  card_ids bigint[] not null default '{}',
+  facts jsonb not null default '{}',
+  primary key (xid, id)
+);
+create index event_at on event (at);
+create index event_task on event (task_id, xid, id) where task_id is not null;
+
+create table message (
+  id bigint generated always as identity primary key,
+  session_id bigint not null references session on delete cascade,
+  sender text not null check (char_length(sender) between 1 and 80),
+  body text not null check (char_length(body) between 1 and 4000),
+  sent_at timestamptz not null default clock_now(),
+  read_at timestamptz
+);
+create index message_unread on message (session_id, id) where read_at is null;
+
+-- Who does the orchestrator's duties: one row, taken over when it has expired.
+create table leader (
+  name text primary key,
+  holder text not null,
+  taken_at timestamptz not null,
+  expires_at timestamptz not null
+);

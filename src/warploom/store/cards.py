@@ -1,0 +1,133 @@
+"""Cards with their host and live lease: locked for grants, read for everything else."""
+
+from datetime import datetime
+from typing import Any, Final, LiteralString
+
+from warploom.domain.cards import Condition, KnownCard, KnownHolder, Owner, ProcessView, Service
+from warploom.domain.etas import Pace
+from warploom.domain.identifiers import CardId, HostId
+from warploom.domain.leases import LeaseState
+from warploom.store.database import Connection, Record
+
+_LOCK: Final[LiteralString] = "select id from card where host_id = any($1::bigint[]) order by id for update"
+
+_READ: Final[LiteralString] = """
+select card.id, card.host_id, host.name as host, card.index, card.uuid, card.model, card.memory_mib,
+  card.service::text, card.service_reason, card.service_since,
+  card.condition::text, card.condition_since, card.condition_detail, card.observed_at,
+  card.observed_at >= clock_now() - 2 * make_interval(secs => host.survey_seconds) as is_fresh,
+  card.used_mib, card.utilisation, card.processes,
+  lease.id as lease_id, lease.task_id, task.title, agent.name as agent, lease.session_id, session.client, session.directory,
+  lease.state::text as lease_state, lease.granted_at, lease.expires_at, lease.expected_end, heartbeat.seen_at,
+  progress.step, progress.total, progress.rate, progress.spread, progress.reported_at
+from card
+join host on host.id = card.host_id
+left join lease_card on lease_card.card_id = card.id and lease_card.live
+left join lease on lease.id = lease_card.lease_id
+left join task on task.id = lease.task_id
+left join agent on agent.id = lease.agent_id
+left join session on session.id = lease.session_id
+left join heartbeat on heartbeat.session_id = lease.session_id
+left join progress on progress.lease_id = lease.id
+where $1::bigint[] is null or card.host_id = any($1::bigint[])
+order by host.id, card.index, card.id
+"""
+
+_SET_SERVICE: Final[LiteralString] = """
+update card set service = $2::text::card_service, service_reason = $3, service_since = clock_now()
+where id = $1 and service in ('in_service', 'draining', 'drained') and service <> $2::text::card_service
+returning id
+"""
+
+_SETTLE: Final[LiteralString] = """
+update card set condition = 'settling', condition_since = clock_now(), condition_detail = null
+where id = any($1::bigint[]) and condition in ('clear', 'occupied')
+"""
+
+_FINISH_DRAINS: Final[LiteralString] = """
+update card set service = 'drained', service_since = clock_now()
+where host_id = $1 and service = 'draining'
+  and not exists (select from lease_card where lease_card.card_id = card.id and lease_card.live)
+"""
+
+
+async def lock_cards(conn: Connection, hosts: list[HostId]) -> None:
+    """Lock every card of these hosts, in the one order that all writers use: cards, then tasks, then leases.
+
+    What is read before this statement may be stale; read again after it.
+    """
+    await conn.execute(_LOCK, hosts)
+
+
+async def read_cards(conn: Connection, hosts: list[HostId] | None = None) -> list[KnownCard]:
+    """Read the cards of these hosts (all when None), ordered by host and index."""
+    return [_card(row) for row in await conn.fetch(_READ, hosts)]
+
+
+async def set_service(conn: Connection, card: CardId, service: Service, reason: str | None) -> bool:
+    """Put a card in service or take it out; False when it was so already or is quarantined."""
+    return await conn.fetchval(_SET_SERVICE, card, service.value, reason) is not None
+
+
+async def settle_cards(conn: Connection, cards: list[CardId]) -> None:
+    """Mark cards whose lease has ended as settling: not granted until a survey sees them clear."""
+    await conn.execute(_SETTLE, cards)
+
+
+async def finish_drains(conn: Connection, host: HostId) -> None:
+    """Turn draining cards without a lease into drained ones."""
+    await conn.execute(_FINISH_DRAINS, host)
+
+
+def _card(row: Record) -> KnownCard:
+    return KnownCard(
+        card=CardId(row["id"]),
+        host_id=HostId(row["host_id"]),
+        host=row["host"],
+        index=row["index"],
+        uuid=row["uuid"],
+        model=row["model"],
+        memory_mib=row["memory_mib"],
+        service=Service(row["service"]),
+        service_reason=row["service_reason"],
+        service_since=row["service_since"],
+        condition=Condition(row["condition"]),
+        condition_since=row["condition_since"],
+        condition_detail=row["condition_detail"],
+        observed_at=row["observed_at"],
+        is_fresh=row["is_fresh"],
+        used_mib=row["used_mib"],
+        utilisation=row["utilisation"],
+        processes=[_process(each) for each in row["processes"]],
+        holder=_holder(row) if row["lease_id"] is not None else None,
+    )
+
+
+def _holder(row: Record) -> KnownHolder:
+    return KnownHolder(
+        lease=row["lease_id"],
+        task=row["task_id"],
+        title=row["title"],
+        agent=row["agent"],
+        session=row["session_id"],
+        client=row["client"],
+        directory=row["directory"],
+        state=LeaseState(row["lease_state"]),
+        granted_at=row["granted_at"],
+        expires_at=row["expires_at"],
+        expected_end=row["expected_end"],
+        seen_at=row["seen_at"] or row["granted_at"],
+        pace=read_pace(row),
+    )
+
+
+def read_pace(row: Record) -> Pace | None:
+    """Read the progress columns of a row, or None when nothing was reported."""
+    reported_at: datetime | None = row["reported_at"]
+    if reported_at is None:
+        return None
+    return Pace(row["step"], row["total"], row["rate"], row["spread"], reported_at)
+
+
+def _process(entry: dict[str, Any]) -> ProcessView:
+    return ProcessView(entry["pid"], Owner(entry["owner"]), entry["text"], entry.get("user"), entry.get("memory_mib"))

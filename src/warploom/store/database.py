@@ -1,0 +1,139 @@
+"""The door to Postgres: a pool whose every acquire has a deadline, and transactions that say what went wrong."""
+
+# asyncpg ships no types; this is the one file that speaks to it, and `Connection` is what the rest sees.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Final, LiteralString, Protocol, TypeAlias
+
+import asyncpg
+
+from warploom.domain.errors import Busy, Unreachable, WarploomError
+
+Record: TypeAlias = Mapping[str, Any]
+
+
+class Connection(Protocol):
+    """A lent connection. Statements are literals; values always travel beside them."""
+
+    async def fetch(self, query: LiteralString, *args: object) -> list[Record]:
+        """Return all rows."""
+        ...
+
+    async def fetchrow(self, query: LiteralString, *args: object) -> Record | None:
+        """Return the first row, or None."""
+        ...
+
+    async def fetchval(self, query: LiteralString, *args: object) -> Any:
+        """Return the first column of the first row, or None."""
+        ...
+
+    async def execute(self, query: LiteralString, *args: object) -> str:
+        """Run a statement and return its command tag, such as 'DELETE 3'."""
+        ...
+
+    def transaction(self) -> AbstractAsyncContextManager[object]:
+        """Open a transaction for the length of a block."""
+        ...
+
+
+ACQUIRE_SECONDS: Final = 2.0
+STATEMENT_SECONDS: Final = 20.0
+_AWAY = (OSError, asyncpg.InterfaceError, asyncpg.PostgresConnectionError, asyncpg.CannotConnectNowError)
+_AWAY_TOO = (asyncpg.AdminShutdownError, asyncpg.CrashShutdownError, asyncpg.ConnectionDoesNotExistError)
+
+
+def _away() -> Unreachable:
+    return Unreachable("The database is not reachable at the moment.", "Nothing was lost; try again in a few seconds.")
+
+
+async def _prepare(conn: Any) -> None:
+    for kind in ("json", "jsonb"):
+        await conn.set_type_codec(kind, encoder=json.dumps, decoder=json.loads, schema="pg_catalog")
+
+
+async def _keep(_conn: Any) -> None:
+    """Reset nothing between uses: no session state is ever set, and the reset would be a round trip."""
+
+
+@asynccontextmanager
+async def lone_connection(dsn: str) -> AsyncGenerator[Connection]:
+    """Connect outside any pool, for migrations and checks; raise Unreachable when Postgres does not answer."""
+    try:
+        connect: Any = asyncpg.connect
+        conn = await connect(dsn, timeout=5)
+    except (*_AWAY, *_AWAY_TOO, TimeoutError) as error:
+        raise _away() from error
+    try:
+        yield conn
+    finally:
+        await conn.close()
+
+
+class Database:
+    """A pool of connections. `connection()` reads in autocommit, `transaction()` writes."""
+
+    def __init__(self, dsn: str, size: int) -> None:
+        self.dsn = dsn
+        self._size = size
+        self._pool: Any = None
+
+    async def open(self) -> None:
+        """Connect once; raise Unreachable when the database does not answer."""
+        try:
+            self._pool = await asyncpg.create_pool(
+                self.dsn,
+                min_size=1,
+                max_size=self._size,
+                init=_prepare,
+                reset=_keep,
+                command_timeout=STATEMENT_SECONDS,
+                timeout=5,
+                max_inactive_connection_lifetime=300,
+                server_settings={"application_name": "warploom"},
+            )
+        except (*_AWAY, TimeoutError) as error:
+            raise _away() from error
+
+    async def close(self) -> None:
+        """Let running statements finish for a moment, then close every connection."""
+        if self._pool is None:
+            return
+        try:
+            async with asyncio.timeout(2):
+                await self._pool.close()
+        except (TimeoutError, *_AWAY):
+            self._pool.terminate()
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncGenerator[Connection]:
+        """Lend a connection in autocommit; raise Busy when none is free in time, Unreachable when Postgres is away."""
+        if self._pool is None:
+            raise _away()
+        try:
+            conn = await self._pool.acquire(timeout=ACQUIRE_SECONDS)
+        except TimeoutError as error:
+            raise Busy("Every database connection is in use.", "Try again in 2 seconds.") from error
+        except (*_AWAY, *_AWAY_TOO) as error:
+            raise _away() from error
+        try:
+            yield conn
+        except WarploomError:
+            raise
+        except TimeoutError as error:
+            raise Busy("The database took too long to answer.", "Try again in 2 seconds.") from error
+        except (*_AWAY, *_AWAY_TOO) as error:
+            raise _away() from error
+        except (asyncpg.DeadlockDetectedError, asyncpg.SerializationError, asyncpg.LockNotAvailableError) as error:
+            raise Busy("Two changes met in the database.", "Nothing was changed; try again.") from error
+        finally:
+            await asyncio.shield(self._pool.release(conn))
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[Connection]:
+        """Lend a connection inside a transaction that commits when the block ends and rolls back when it raises."""
+        async with self.connection() as conn, conn.transaction():
+            yield conn

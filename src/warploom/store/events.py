@@ -1,0 +1,106 @@
+"""The append-only log: written with each change, read in an order that never skips a late commit."""
+
+from datetime import datetime, timedelta
+from typing import Any, Final, LiteralString
+
+from warploom.domain.events import EventKind, EventView, tell
+from warploom.domain.identifiers import SessionId, lease_name, session_name, ticket_name
+from warploom.store.database import Connection, Record
+
+_INSERT: Final[LiteralString] = """
+insert into event (kind, project_id, task_id, lease_id, session_id, host_id, card_ids, facts)
+select kind, project_id, task_id, lease_id, session_id, host_id, coalesce(card_ids, '{}'), coalesce(facts, '{}')
+from jsonb_to_recordset($1) as line (
+  kind text, project_id bigint, task_id bigint, lease_id bigint, session_id bigint, host_id bigint,
+  card_ids bigint[], facts jsonb
+)
+"""
+
+_COLUMNS: Final[LiteralString] = """
+  event.xid::text || '-' || event.id as cursor, event.at, event.kind, event.task_id, event.lease_id, event.session_id, event.facts
+"""
+
+_AFTER: Final[LiteralString] = f"""
+select {_COLUMNS}
+from event
+where (event.xid, event.id) > ($1::text::xid8, $2)
+  and event.xid < pg_snapshot_xmin(pg_current_snapshot())
+  and ($4::bigint is null or event.session_id = $4)
+order by event.xid, event.id
+limit $3
+"""
+
+_LATEST: Final[LiteralString] = f"""
+select * from (
+  select {_COLUMNS}, event.xid as place, event.id as number
+  from event
+  where event.xid < pg_snapshot_xmin(pg_current_snapshot())
+    and ($2::bigint is null or event.session_id = $2)
+  order by event.xid desc, event.id desc
+  limit $1
+) as latest
+order by place, number
+"""
+
+_END: Final[LiteralString] = (
+    "select (pg_snapshot_xmin(pg_current_snapshot())::text::numeric - 1)::text || '-9223372036854775807'"
+)
+
+_PRUNE: Final[LiteralString] = """
+delete from event
+where (xid, id) in (select xid, id from event where at < clock_now() - $1::interval order by at limit $2)
+"""
+
+
+async def insert_events(conn: Connection, lines: list[dict[str, Any]]) -> None:
+    """Append lines to the log, in the transaction of the change they tell of."""
+    await conn.execute(_INSERT, lines)
+
+
+def _view(row: Record) -> EventView:
+    kind, facts = EventKind(row["kind"]), row["facts"]
+    return EventView(
+        cursor=row["cursor"],
+        at=row["at"],
+        kind=kind,
+        text=tell(kind, facts),
+        ticket=ticket_name(row["task_id"]) if row["task_id"] else None,
+        lease=lease_name(row["lease_id"]) if row["lease_id"] else None,
+        session=session_name(row["session_id"]) if row["session_id"] else None,
+        cards=facts["cards"].split(", ") if facts.get("cards") else None,
+        host=facts.get("host"),
+    )
+
+
+def parse_cursor(text: str) -> tuple[str, int] | None:
+    """Read a cursor such as '812-3301', or None when it is not one."""
+    xid, _, number = text.partition("-")
+    is_number = number.lstrip("-").isdigit() and len(number) < 21
+    return (xid, int(number)) if xid.isdigit() and len(xid) < 20 and is_number else None
+
+
+async def events_after(
+    conn: Connection, cursor: tuple[str, int], limit: int, session: SessionId | None = None
+) -> list[EventView]:
+    """Read the lines right after `cursor`, oldest first, stopping before the oldest transaction that still runs."""
+    return [_view(row) for row in await conn.fetch(_AFTER, cursor[0], cursor[1], limit, session)]
+
+
+async def latest_events(conn: Connection, limit: int, session: SessionId | None = None) -> list[EventView]:
+    """Read the newest lines, oldest of them first."""
+    return [_view(row) for row in await conn.fetch(_LATEST, limit, session)]
+
+
+async def end_of_log(conn: Connection) -> str:
+    """Return the cursor behind which only later commits come."""
+    return str(await conn.fetchval(_END))
+
+
+async def prune_events(conn: Connection, age: timedelta, limit: int) -> int:
+    """Delete up to `limit` lines older than `age`; return how many went."""
+    return int((await conn.execute(_PRUNE, age, limit)).rpartition(" ")[2])
+
+
+async def database_now(conn: Connection) -> datetime:
+    """Return the clock that judges every expiry."""
+    return await conn.fetchval("select clock_now()")

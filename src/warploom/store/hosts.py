@@ -1,0 +1,168 @@
+"""Hosts and what their surveys leave on their cards."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final, LiteralString
+
+from warploom.domain.cards import Condition, LeaseOnHost, Remembered
+from warploom.domain.hosts import Survey
+from warploom.domain.identifiers import CardId, HostId
+from warploom.store.database import Connection
+
+_SAVE_HOST: Final[LiteralString] = """
+with before as (select id, silent_since from host where name = $1)
+insert into host (name, provider, driver, version, problem, survey_seconds, clock_gap_seconds, surveyed_at)
+values ($1, $2, $3, $4, $5, $6, $7::float8 - extract(epoch from clock_now())::float8, clock_now())
+on conflict (name) do update
+set provider = excluded.provider, driver = excluded.driver, version = excluded.version, problem = excluded.problem,
+  survey_seconds = excluded.survey_seconds, clock_gap_seconds = excluded.clock_gap_seconds,
+  surveyed_at = excluded.surveyed_at, silent_since = null
+returning host.id, clock_now() as now, (select id from before) is null as is_new, (select silent_since from before) as silent_since
+"""
+
+_SAVE_CARDS: Final[LiteralString] = """
+insert into card (
+  host_id, uuid, index, model, memory_mib, pci_bus_id, parent_uuid, condition, condition_since, condition_detail,
+  observed_at, quiet_until, baseline_mib, used_mib, utilisation, processes
+)
+select $1, uuid, index, model, memory_mib, pci_bus_id, parent_uuid, condition, condition_since, condition_detail,
+  clock_now(), quiet_until, baseline_mib, used_mib, utilisation, processes
+from jsonb_to_recordset($2) as fact (
+  uuid text, index int, model text, memory_mib int, pci_bus_id text, parent_uuid text, condition card_condition,
+  condition_since timestamptz, condition_detail text, quiet_until timestamptz, baseline_mib int, used_mib int,
+  utilisation int, processes jsonb
+)
+on conflict (uuid) do update
+set host_id = excluded.host_id, index = excluded.index, model = excluded.model, memory_mib = excluded.memory_mib,
+  pci_bus_id = excluded.pci_bus_id, condition = excluded.condition, condition_since = excluded.condition_since,
+  condition_detail = excluded.condition_detail, observed_at = excluded.observed_at, quiet_until = excluded.quiet_until,
+  baseline_mib = excluded.baseline_mib, used_mib = excluded.used_mib, utilisation = excluded.utilisation,
+  processes = excluded.processes
+returning id, uuid, (xmax = 0) as is_new
+"""
+
+_REMEMBERED: Final[LiteralString] = """
+select card.uuid, card.condition::text, card.condition_since, card.baseline_mib, card.quiet_until,
+  exists (select from lease_card where lease_card.card_id = card.id and lease_card.live) as has_live_lease,
+  card.index, card.model, card.memory_mib
+from card
+where card.host_id = $1
+"""
+
+_LEASES: Final[LiteralString] = """
+select lease.id, lease.session_id, lease.live,
+  array(select card.uuid from lease_card join card on card.id = lease_card.card_id where lease_card.lease_id = lease.id) as uuids
+from lease
+where lease.id = any($2::bigint[])
+   or lease.id in (
+     select coalesce(
+       (select lease_card.lease_id from lease_card where lease_card.card_id = card.id and lease_card.live),
+       (select max(lease_card.lease_id) from lease_card where lease_card.card_id = card.id)
+     )
+     from card where card.host_id = $1
+   )
+"""
+
+_SESSIONS: Final[LiteralString] = """
+select id, pid, process_started from session
+where host_name = $1 and (pid, process_started) in (select * from unnest($2::int[], $3::bigint[]))
+"""
+
+_SILENT: Final[LiteralString] = """
+update host set silent_since = surveyed_at
+where silent_since is null
+  and surveyed_at < clock_now() - greatest(3 * make_interval(secs => survey_seconds), $1::interval)
+returning id, name, clock_now() - surveyed_at as silent
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedHost:
+    """A host after its survey was noted."""
+
+    host: HostId
+    now: datetime
+    is_new: bool
+    silent_since: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class RememberedCard:
+    """A card of a host as the last survey left it, with what is needed when the next one misses it."""
+
+    before: Remembered
+    index: int
+    model: str
+    memory_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class SilentHost:
+    """A host that was just found silent."""
+
+    host: HostId
+    name: str
+    silent: timedelta
+
+
+async def save_host(conn: Connection, name: str, survey: Survey) -> SavedHost:
+    """Note that a host reported, and how far its clock is from the database's."""
+    row = await conn.fetchrow(
+        _SAVE_HOST,
+        name,
+        survey.provider,
+        survey.driver,
+        survey.version,
+        survey.problem,
+        survey.interval_seconds,
+        survey.clock,
+    )
+    assert row is not None
+    return SavedHost(HostId(row["id"]), row["now"], row["is_new"], row["silent_since"])
+
+
+async def remembered_cards(conn: Connection, host: HostId) -> dict[str, RememberedCard]:
+    """Read what the last survey left, by card UUID."""
+    rows = await conn.fetch(_REMEMBERED, host)
+    return {
+        row["uuid"]: RememberedCard(
+            Remembered(
+                Condition(row["condition"]),
+                row["condition_since"],
+                row["baseline_mib"],
+                row["quiet_until"],
+                row["has_live_lease"],
+            ),
+            row["index"],
+            row["model"],
+            row["memory_mib"],
+        )
+        for row in rows
+    }
+
+
+async def leases_on_host(conn: Connection, host: HostId, named: list[int]) -> dict[int, LeaseOnHost]:
+    """Read each card's live or last lease, and the leases that processes name, by number."""
+    rows = await conn.fetch(_LEASES, host, named)
+    return {row["id"]: LeaseOnHost(row["id"], row["session_id"], frozenset(row["uuids"]), row["live"]) for row in rows}
+
+
+async def sessions_of_processes(
+    conn: Connection, host: str, processes: list[tuple[int, int]]
+) -> dict[tuple[int, int], int]:
+    """Map those of these (pid, started) pairs that are a session's process on this host to the session."""
+    pids, starts = [pid for pid, _ in processes], [started for _, started in processes]
+    rows = await conn.fetch(_SESSIONS, host, pids, starts)
+    return {(row["pid"], row["process_started"]): row["id"] for row in rows}
+
+
+async def save_cards(conn: Connection, host: HostId, facts: list[dict[str, Any]]) -> dict[str, tuple[CardId, bool]]:
+    """Save every card of a survey in one statement; return by UUID its number and whether it is new."""
+    rows = await conn.fetch(_SAVE_CARDS, host, facts)
+    return {row["uuid"]: (CardId(row["id"]), row["is_new"]) for row in rows}
+
+
+async def mark_silent(conn: Connection, least: timedelta) -> list[SilentHost]:
+    """Mark hosts that have missed their surveys as silent; each is returned once."""
+    rows = await conn.fetch(_SILENT, least)
+    return [SilentHost(HostId(row["id"]), row["name"], row["silent"]) for row in rows]

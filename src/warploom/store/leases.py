@@ -1,0 +1,221 @@
+"""Leases: accepted, extended, reported on and ended, always by naming a lease that is still live."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, LiteralString
+
+from warploom.domain.etas import Pace
+from warploom.domain.identifiers import AgentId, CardId, HostId, LeaseId, ProjectId, SessionId, TaskId, ticket_name
+from warploom.domain.leases import LeaseEnd, LeaseFate, LeaseState
+from warploom.store.cards import read_pace
+from warploom.store.database import Connection, Record
+
+_GET: Final[LiteralString] = """
+select lease.id, lease.task_id, task.title, task.project_id, task.run_time, lease.agent_id, agent.name as agent, lease.session_id,
+  lease.state::text, lease.granted_at, lease.expires_at, lease.expected_end, lease.ended_at, lease.ended::text,
+  clock_now() as now, progress.step, progress.total, progress.rate, progress.spread, progress.reported_at,
+  array(select lease_card.card_id from lease_card where lease_card.lease_id = lease.id order by 1) as cards,
+  array(
+    select distinct card.host_id from lease_card join card on card.id = lease_card.card_id where lease_card.lease_id = lease.id order by 1
+  ) as hosts,
+  array(
+    select host.name || '/' || card.index
+    from lease_card join card on card.id = lease_card.card_id join host on host.id = card.host_id
+    where lease_card.lease_id = lease.id
+    order by card.index
+  ) as card_names
+from lease
+join task on task.id = lease.task_id
+join agent on agent.id = lease.agent_id
+left join progress on progress.lease_id = lease.id
+where lease.id = $1
+"""
+
+_ACCEPT: Final[LiteralString] = """
+update lease
+set state = 'active', accepted_at = clock_now(), session_id = coalesce($2, lease.session_id),
+  expected_end = clock_now() + task.run_time, expires_at = clock_now() + $3::interval
+from task
+where lease.id = $1 and lease.state = 'offered' and task.id = lease.task_id
+  and ($4 or lease.expires_at > clock_now())
+returning lease.id
+"""
+
+_RENEW: Final[LiteralString] = """
+update lease set expires_at = greatest(expires_at, clock_now() + $3::interval), session_id = $2
+where id = $1 and state = 'active'
+"""
+
+_EXTEND: Final[LiteralString] = """
+update lease
+set expected_end = greatest(coalesce(expected_end, clock_now()), clock_now()) + $2::interval
+where id = $1 and state = 'active'
+returning expected_end
+"""
+
+_REPORT: Final[LiteralString] = """
+insert into progress (lease_id, step, total, rate, spread, reported_at)
+select lease.id, $2, $3, $4, $5, $6 from lease where lease.id = $1 and lease.state <> 'ended'
+on conflict (lease_id) do update
+set step = excluded.step, total = excluded.total, rate = excluded.rate, spread = excluded.spread, reported_at = excluded.reported_at
+"""
+
+_END: Final[LiteralString] = """
+update lease set state = 'ended', ended_at = clock_now(), ended = $2::text::lease_end
+where id = $1 and state <> 'ended'
+  and case $2::text
+    when 'expired' then state = 'active' and expires_at <= clock_now()
+    when 'lapsed' then state = 'offered' and expires_at <= clock_now()
+    else true
+  end
+returning id
+"""
+
+_DUE: Final[LiteralString] = """
+select id from lease where state = $1::text::lease_state and expires_at <= clock_now() order by expires_at limit 100
+"""
+
+_SEEN: Final[LiteralString] = """
+with seen as (
+  select lease.id from lease where lease.id = any($1::bigint[]) and lease.state = 'active' order by lease.id for update
+)
+update lease set expires_at = greatest(lease.expires_at, clock_now() + $2::interval) from seen where lease.id = seen.id
+"""
+
+_FATE: Final[LiteralString] = """
+select lease.id, lease.ended_at, lease.ended::text, lease.task_id, task.state::text as task_state,
+  array(
+    select host.name || '/' || card.index
+    from lease_card join card on card.id = lease_card.card_id join host on host.id = card.host_id
+    where lease_card.lease_id = lease.id order by card.index
+  ) as cards,
+  array(
+    select distinct 'L-' || now_held.lease_id || ' (' || agent.name || ')'
+    from lease_card
+    join lease_card as now_held on now_held.card_id = lease_card.card_id and now_held.live
+    join lease as next on next.id = now_held.lease_id
+    join agent on agent.id = next.agent_id
+    where lease_card.lease_id = lease.id
+  ) as holders,
+  (
+    select min(place) from (
+      select 1 + (
+        select count(*) from queue as ahead
+        where ahead.card_id = own.card_id and (ahead.order_key, ahead.task_id) < (own.order_key, own.task_id)
+      ) as place
+      from queue as own where own.task_id = lease.task_id
+    ) as places
+  ) as place
+from lease
+join task on task.id = lease.task_id
+where lease.id = $1 and lease.state = 'ended'
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A lease as the database has it."""
+
+    lease: LeaseId
+    task: TaskId
+    title: str
+    project: ProjectId
+    run: timedelta | None
+    agent: AgentId
+    agent_name: str
+    session: SessionId
+    state: LeaseState
+    expires_at: datetime
+    expected_end: datetime | None
+    ended_at: datetime | None
+    end: LeaseEnd | None
+    now: datetime
+    pace: Pace | None
+    cards: list[CardId]
+    hosts: list[HostId]
+    card_names: list[str]
+
+
+async def get_lease(conn: Connection, lease: LeaseId) -> Lease | None:
+    """Read one lease, or None when there never was one of that number."""
+    row = await conn.fetchrow(_GET, lease)
+    return _lease(row) if row else None
+
+
+async def accept_lease(
+    conn: Connection, lease: LeaseId, session: SessionId | None, lease_time: timedelta, *, even_late: bool = False
+) -> bool:
+    """Turn an offer into an active lease; False when it is no open offer.
+
+    An offer past its deadline is only accepted with `even_late`: its process is on the card already.
+    """
+    return await conn.fetchval(_ACCEPT, lease, session, lease_time, even_late) is not None
+
+
+async def renew_lease(conn: Connection, lease: LeaseId, session: SessionId, lease_time: timedelta) -> None:
+    """Push an active lease's expiry out, and make the session that named it the one whose life counts."""
+    await conn.execute(_RENEW, lease, session, lease_time)
+
+
+async def extend_lease(conn: Connection, lease: LeaseId, by: timedelta) -> datetime | None:
+    """Move the declared end out by `by`, from now when it has passed; None when the lease is not active."""
+    return await conn.fetchval(_EXTEND, lease, by)
+
+
+async def save_pace(conn: Connection, lease: LeaseId, pace: Pace) -> None:
+    """Keep what a holder reported, in one narrow row."""
+    await conn.execute(_REPORT, lease, pace.step, pace.total, pace.rate, pace.spread, pace.reported_at)
+
+
+async def end_lease(conn: Connection, lease: LeaseId, end: LeaseEnd) -> bool:
+    """End a live lease; expiry and lapse only once the database's clock says so. False when there was nothing to end."""
+    return await conn.fetchval(_END, lease, end.value) is not None
+
+
+async def due_leases(conn: Connection, state: LeaseState) -> list[LeaseId]:
+    """List the live leases in `state` whose time is over, the longest overdue first."""
+    return [LeaseId(row["id"]) for row in await conn.fetch(_DUE, state.value)]
+
+
+async def renew_seen(conn: Connection, leases: list[LeaseId], lease_time: timedelta) -> None:
+    """Push out the leases whose own processes a survey saw."""
+    await conn.execute(_SEEN, leases, lease_time)
+
+
+async def fate_of(conn: Connection, lease: LeaseId) -> LeaseFate | None:
+    """Read what became of an ended lease, or None when it is live or never was."""
+    row = await conn.fetchrow(_FATE, lease)
+    if row is None:
+        return None
+    return LeaseFate(
+        lease=row["id"],
+        ended_at=row["ended_at"],
+        end=LeaseEnd(row["ended"]),
+        cards=row["cards"],
+        holders=row["holders"],
+        ticket=ticket_name(row["task_id"]),
+        waiting_place=row["place"],
+    )
+
+
+def _lease(row: Record) -> Lease:
+    return Lease(
+        lease=LeaseId(row["id"]),
+        task=TaskId(row["task_id"]),
+        title=row["title"],
+        project=ProjectId(row["project_id"]),
+        run=row["run_time"],
+        agent=AgentId(row["agent_id"]),
+        agent_name=row["agent"],
+        session=SessionId(row["session_id"]),
+        state=LeaseState(row["state"]),
+        expires_at=row["expires_at"],
+        expected_end=row["expected_end"],
+        ended_at=row["ended_at"],
+        end=LeaseEnd(row["ended"]) if row["ended"] else None,
+        now=row["now"],
+        pace=read_pace(row),
+        cards=[CardId(card) for card in row["cards"]],
+        hosts=[HostId(host) for host in row["hosts"]],
+        card_names=row["card_names"],
+    )

@@ -1,0 +1,180 @@
+"""The queues of cards: who waits, in order, and the statement that grants."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, LiteralString
+
+from warploom.domain.identifiers import AgentId, CardId, HostId, LeaseId, ProjectId, SessionId, TaskId
+from warploom.domain.queues import Grant, Waiting
+from warploom.store.database import Connection
+
+DEPTH: Final = 200
+
+_HEADS: Final[LiteralString] = """
+with heads as (
+  select distinct head.task_id
+  from card
+  cross join lateral (
+    select queue.task_id from queue where queue.card_id = card.id order by queue.order_key, queue.task_id limit $2
+  ) as head
+  where card.host_id = any($1::bigint[])
+)
+select task.id, task.need_count, task.run_time, task.title, agent.name as agent, task.priority, task.ready_at,
+  task.order_key, array(select queue.card_id from queue where queue.task_id = task.id) as candidates
+from heads
+join task on task.id = heads.task_id
+join agent on agent.id = task.agent_id
+where task.state = 'ready'
+order by task.order_key, task.id
+"""
+
+_LENGTHS: Final[LiteralString] = """
+select card_id, count(*) as waiting from queue where $1::bigint[] is null or card_id = any($1::bigint[]) group by card_id
+"""
+
+_TOTAL: Final[LiteralString] = """
+select count(distinct task_id) as waiting, min(task.ready_at) as oldest from queue join task on task.id = queue.task_id
+"""
+
+_PLACES: Final[LiteralString] = """
+select card_id, 1 + (
+  select count(*) from queue as ahead
+  where ahead.card_id = own.card_id and (ahead.order_key, ahead.task_id) < (own.order_key, own.task_id)
+) as place
+from queue as own
+where own.task_id = $1
+"""
+
+_GRANT: Final[LiteralString] = """
+with taken as (
+  select id, project_id, session_id, agent_id, title, run_time from task where id = $1 and state = 'ready' for update skip locked
+), granted as (
+  insert into lease (task_id, session_id, agent_id, state, accepted_at, expected_end, expires_at)
+  select id, session_id, agent_id,
+    case when $3 then 'active' else 'offered' end::lease_state,
+    case when $3 then clock_now() end,
+    case when $3 then clock_now() + run_time end,
+    clock_now() + $4::interval
+  from taken
+  returning id, task_id, expires_at
+), held as (
+  insert into lease_card (lease_id, card_id) select granted.id, card_id from granted, unnest($2::bigint[]) as card_id
+), claimed as (
+  update task set state = 'claimed', lease_id = granted.id from granted where task.id = granted.task_id
+), gone as (
+  delete from queue where task_id in (select id from taken)
+)
+select granted.id as lease, granted.expires_at, taken.id as task, taken.project_id, taken.session_id, taken.agent_id,
+  taken.title, agent.name as agent
+from granted
+join taken on taken.id = granted.task_id
+join agent on agent.id = taken.agent_id
+"""
+
+_WIDEN: Final[LiteralString] = """
+select task.id, task.need_count, task.need_memory_mib, task.need_model
+from task
+where task.state = 'ready' and task.need_count > 0 and cardinality(task.need_cards) = 0
+  and exists (select from queue where queue.task_id = task.id)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A waiting ticket as queues show it."""
+
+    waiting: Waiting
+    title: str
+    agent: str
+    priority: int
+    ready_at: datetime
+    order_key: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """A lease that was just made."""
+
+    lease: LeaseId
+    task: TaskId
+    project: ProjectId
+    session: SessionId
+    agent: AgentId
+    agent_name: str
+    title: str
+    cards: tuple[CardId, ...]
+    expires_at: datetime
+    is_active: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OpenNeed:
+    """A waiting ticket that takes any card that fits."""
+
+    task: TaskId
+    count: int
+    memory_mib: int | None
+    model: str | None
+
+
+async def read_heads(conn: Connection, hosts: Sequence[HostId], depth: int = DEPTH) -> list[Head]:
+    """Read the first `depth` tickets of each card's queue on these hosts, all in one order: stored key, then number."""
+    rows = await conn.fetch(_HEADS, list(hosts), depth)
+    return [
+        Head(
+            Waiting(TaskId(row["id"]), row["need_count"], frozenset(map(CardId, row["candidates"])), row["run_time"]),
+            row["title"],
+            row["agent"],
+            row["priority"],
+            row["ready_at"],
+            row["order_key"],
+        )
+        for row in rows
+    ]
+
+
+async def queue_lengths(conn: Connection, cards: Sequence[CardId] | None = None) -> dict[CardId, int]:
+    """Count the tickets in each card's queue; cards without any are absent."""
+    rows = await conn.fetch(_LENGTHS, None if cards is None else list(cards))
+    return {CardId(row["card_id"]): row["waiting"] for row in rows}
+
+
+async def count_waiting(conn: Connection) -> tuple[int, datetime | None]:
+    """Count all waiting tickets and return since when the oldest waits."""
+    row = await conn.fetchrow(_TOTAL)
+    return (row["waiting"], row["oldest"]) if row else (0, None)
+
+
+async def places_of(conn: Connection, task: TaskId) -> dict[CardId, int]:
+    """Return a ticket's place in each queue it stands in, from 1."""
+    return {CardId(row["card_id"]): row["place"] for row in await conn.fetch(_PLACES, task)}
+
+
+async def grant(conn: Connection, decision: Grant, *, is_active: bool, expires_in: timedelta) -> Granted | None:
+    """Make the lease that was decided, in one statement; None when the ticket was taken or left meanwhile.
+
+    The caller holds the locks of the cards. `is_active` is for a session that asks in this very call; everybody else
+    gets an offer.
+    """
+    row = await conn.fetchrow(_GRANT, decision.task, list(decision.cards), is_active, expires_in)
+    if row is None:
+        return None
+    return Granted(
+        lease=LeaseId(row["lease"]),
+        task=TaskId(row["task"]),
+        project=ProjectId(row["project_id"]),
+        session=SessionId(row["session_id"]),
+        agent=AgentId(row["agent_id"]),
+        agent_name=row["agent"],
+        title=row["title"],
+        cards=decision.cards,
+        expires_at=row["expires_at"],
+        is_active=is_active,
+    )
+
+
+async def open_needs(conn: Connection) -> list[OpenNeed]:
+    """Read the waiting tickets that take any fitting card, for when a new card is found."""
+    rows = await conn.fetch(_WIDEN)
+    return [OpenNeed(TaskId(row["id"]), row["need_count"], row["need_memory_mib"], row["need_model"]) for row in rows]

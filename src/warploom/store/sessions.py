@@ -1,0 +1,148 @@
+"""Agents and their sessions, and the narrow row that says a session was heard."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, LiteralString
+
+from warploom.domain.hosts import ProcessIdentity
+from warploom.domain.identifiers import AgentId, ProjectId, SessionId
+from warploom.domain.sessions import Caller, Notice
+from warploom.store.database import Connection
+
+_TOUCH: Final[LiteralString] = """
+with found as (
+  select session.id, session.agent_id, agent.name, session.project_id
+  from session
+  join agent on agent.id = session.agent_id
+  where session.key = $1
+     or (session.host_name = $2 and (session.pid, session.process_started) in (select * from unnest($3::int[], $4::bigint[])))
+  order by session.key <> $1, array_position($3::int[], session.pid)
+  limit 1
+), beat as (
+  insert into heartbeat (session_id, seen_at)
+  select found.id, clock_now() from found
+  on conflict (session_id) do update set seen_at = excluded.seen_at
+), live as (
+  select lease.id from lease where lease.session_id = (select found.id from found) and lease.state = 'active' order by lease.id for update
+), pushed as (
+  update lease set expires_at = greatest(lease.expires_at, clock_now() + $5::interval) from live where lease.id = live.id
+)
+select * from found
+"""
+
+_NAME_LOCK: Final[LiteralString] = "select pg_advisory_xact_lock(7130002)"
+
+_TAKEN: Final[LiteralString] = """
+select agent.name
+from agent
+where agent.name like $1
+  and (
+    exists (
+      select from session join heartbeat on heartbeat.session_id = session.id
+      where session.agent_id = agent.id and heartbeat.seen_at > clock_now() - $2::interval
+    )
+    or exists (select from task where task.agent_id = agent.id and task.state in ('pending', 'ready', 'claimed', 'blocked'))
+  )
+"""
+
+_AGENT: Final[LiteralString] = """
+insert into agent (name) values ($1) on conflict (name) do update set name = excluded.name returning id
+"""
+
+_PROJECT: Final[LiteralString] = """
+insert into project (name) values ($1) on conflict (name) do update set name = excluded.name returning id
+"""
+
+_CREATE: Final[LiteralString] = """
+insert into session (agent_id, project_id, key, client, directory, host_name, pid, process_started)
+values ($1, $2, $3, $4, $5, $6, $7, $8)
+on conflict (key) do nothing
+returning id
+"""
+
+_READ_NOTICES: Final[LiteralString] = """
+update message set read_at = clock_now()
+where id in (select id from message where session_id = $1 and read_at is null order by id limit 20 for update skip locked)
+returning sent_at, sender, body
+"""
+
+_SEND: Final[LiteralString] = "insert into message (session_id, sender, body) values ($1, $2, $3)"
+
+_PRUNE: Final[LiteralString] = """
+delete from session
+where id in (
+  select session.id from session join heartbeat on heartbeat.session_id = session.id
+  where heartbeat.seen_at < clock_now() - $1::interval
+    and not exists (select from task where task.session_id = session.id)
+    and not exists (select from lease where lease.session_id = session.id)
+  limit $2
+)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSession:
+    """A session that the database knows."""
+
+    session: SessionId
+    agent: AgentId
+    agent_name: str
+    project: ProjectId
+
+
+async def touch_session(
+    conn: Connection, key: str, host: str | None, processes: list[ProcessIdentity], lease_time: timedelta
+) -> KnownSession | None:
+    """Find a session by key or by the nearest of `processes`, note that it was heard and push its leases out.
+
+    One round trip. Returns None when there is no such session yet.
+    """
+    pids, starts = [each.pid for each in processes], [each.started for each in processes]
+    row = await conn.fetchrow(_TOUCH, key, host, pids, starts, lease_time)
+    if row is None:
+        return None
+    return KnownSession(SessionId(row["id"]), AgentId(row["agent_id"]), row["name"], ProjectId(row["project_id"]))
+
+
+async def free_agent_name(conn: Connection, base: str, memory: timedelta) -> str:
+    """Return the first of base-1, base-2, … that no session heard within `memory` and no open ticket uses.
+
+    Holds a lock until the transaction ends, so that two new sessions never get the same name.
+    """
+    await conn.execute(_NAME_LOCK)
+    pattern = base.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "-%"
+    taken = {row["name"] for row in await conn.fetch(_TAKEN, pattern, memory)}
+    return next(name for number in range(1, len(taken) + 2) if (name := f"{base}-{number}") not in taken)
+
+
+async def create_session(conn: Connection, caller: Caller, key: str, agent: str, project: str) -> SessionId | None:
+    """Insert a session (and its agent and project where new); None when somebody else just made it."""
+    agent_id = await conn.fetchval(_AGENT, agent)
+    project_id = await conn.fetchval(_PROJECT, project)
+    pid, started = (caller.process.pid, caller.process.started) if caller.process else (None, None)
+    return await conn.fetchval(
+        _CREATE, agent_id, project_id, key, caller.client, caller.directory, caller.host, pid, started
+    )
+
+
+async def read_notices(conn: Connection, session: SessionId) -> list[Notice]:
+    """Take what a session has not been told yet, oldest first; each is handed out once."""
+    rows = await conn.fetch(_READ_NOTICES, session)
+    return sorted(
+        (Notice(row["sent_at"], row["sender"], row["body"]) for row in rows), key=lambda notice: notice.sent_at
+    )
+
+
+async def send_notice(conn: Connection, session: SessionId, sender: str, body: str) -> None:
+    """Leave a message that the session is told at its next contact."""
+    await conn.execute(_SEND, session, sender, body)
+
+
+async def prune_sessions(conn: Connection, age: timedelta, limit: int) -> int:
+    """Forget sessions not heard for `age` that no task or lease refers to; return how many went."""
+    return int((await conn.execute(_PRUNE, age, limit)).rpartition(" ")[2])
+
+
+async def session_seen_at(conn: Connection, session: SessionId) -> datetime | None:
+    """Return when a session was last heard."""
+    return await conn.fetchval("select seen_at from heartbeat where session_id = $1", session)
