@@ -14,7 +14,7 @@ from warploom.stdio.wire import Wire
 
 
 def launch(wire: Wire, parent: int) -> int:
-    """Serve until the client leaves; returns the status to exit with. `parent`: who the parent was at the very start."""
+    """Serve until the client leaves, and return the status to exit with; `parent` is who it was at the very start."""
     processes = lifeline()
     if os.getppid() != parent:
         return 0

@@ -6,6 +6,7 @@ from typing import TypeVar, cast
 
 import httpx2
 import mcp_types as types
+import msgspec
 from mcp.client.session import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.dispatcher import ProgressFnT
@@ -20,7 +21,7 @@ SILENCE_SECONDS = 60.0
 _CONNECT_SECONDS = 5.0
 _LARGEST_ANSWER = 16 * 1024 * 1024
 _NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout)
-_GATEWAY = (502, 503, 504)
+_RETRY = "Call loom_me to see where you stand, then call again; asking twice for the same purpose is safe."
 # The protocol version that needs no handshake; the server is of our own release.
 _AGREED = types.DiscoverResult(
     supported_versions=[LATEST_MODERN_VERSION], capabilities=types.ServerCapabilities(), ttl_ms=0, cache_scope="private"
@@ -86,13 +87,33 @@ class Upstream:
         request.headers.update(self._headers())
 
 
+class _Words(msgspec.Struct):
+    cause: str
+    next: str
+
+
+class _Refusal(msgspec.Struct):
+    error: _Words
+
+
 async def _refuse(response: httpx2.Response) -> None:
+    """Raise for an answer that is none of the protocol's: the key was refused, or the server failed."""
     if response.status_code in (401, 403):
-        raise NotAllowed(
-            f"{response.url.host} refused the key of this session.", "Set WARPLOOM_KEY to the server's key."
+        words = _Words(f"{response.url.host} refused the key of this session.", "Set WARPLOOM_KEY to the server's key.")
+        raise NotAllowed(*await _reasons(response, words))
+    if response.status_code >= 500:
+        words = _Words(
+            f"The server failed with {response.status_code}; the call may or may not have been done.", _RETRY
         )
-    if response.status_code in _GATEWAY:
-        raise Unreachable(f"The server answered {response.status_code}.", "Call again in a moment.")
+        raise Unreachable(*await _reasons(response, words))
+
+
+async def _reasons(response: httpx2.Response, otherwise: _Words) -> tuple[str, str]:
+    try:
+        words = msgspec.json.decode(await response.aread(), type=_Refusal).error
+    except msgspec.DecodeError:
+        words = otherwise
+    return words.cause, words.next
 
 
 def _root(error: BaseException) -> BaseException:
@@ -109,6 +130,6 @@ def _told(error: BaseException, url: str) -> BaseException:
     if isinstance(error, httpx2.HTTPError) or (isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED):
         return Unreachable(
             f"The server at {url} stopped answering in the middle of this call, which may or may not have been done.",
-            "Call loom_me to see where you stand, then call again; asking twice for the same purpose is safe.",
+            _RETRY,
         )
     return error
