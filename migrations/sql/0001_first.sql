@@ -134,7 +134,8 @@ create table task (
 create unique index task_purpose on task (project_id, agent_id, purpose)
   where purpose is not null and state in ('pending', 'ready', 'claimed', 'blocked');
 create index task_ready on task (project_id, order_key, id) where state = 'ready' and need_count = 0;
-create index task_waiting on task (session_id) where state in ('ready', 'claimed', 'blocked');
+create index task_ticket on task (order_key, id) where state = 'ready' and need_count > 0;
+create index task_waiting on task (agent_id) where state in ('ready', 'claimed', 'blocked');
 
 -- The queue of one card: every ready ticket that may use it. Rows live only while the ticket waits.
 create table queue (

@@ -1,12 +1,16 @@
 """Tickets: ready tasks that wait for a card, what they need and what their owners are told."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 
-from warploom.domain.errors import MalformedInput
+from warploom.domain.cards import Condition, KnownCard
+from warploom.domain.errors import Impossible, MalformedInput, NotFound
 from warploom.domain.etas import EtaView
+from warploom.domain.identifiers import CardId, HostId
 from warploom.domain.leases import EnvStyle
+from warploom.domain.texts import spoken_list, spoken_memory
 
 MOST_CARDS = 64
 
@@ -109,6 +113,96 @@ def parse_need(device: str, cards: int, memory_gib: float | None, model: str | N
             "Name each card with commas between, or use device any.",
         )
     return CardNeed(tuple(dict.fromkeys(names)), len(dict.fromkeys(names)), memory_mib, (model or "").strip() or None)
+
+
+def resolve_cards(need: CardNeed, cards: Sequence[KnownCard], home: str | None) -> list[CardId]:
+    """Return the cards a request may use: the named ones, or all that fit.
+
+    `home` is the caller's own host, for names such as `0`. Raises NotFound for a name that no card has, and Impossible
+    with the most that could be had for what no host could ever give.
+    """
+    if not cards:
+        raise Impossible(
+            "No host has reported a card.",
+            "Start a host agent with `warploom up` on a machine with GPUs, or try WARPLOOM_FAKE_GPUS=2.",
+        )
+    if need.named:
+        chosen = [_named_card(name, cards, home) for name in need.named]
+        _check_together(chosen, need)
+        return [card.card for card in chosen]
+    return [card.card for card in fitting_cards(need, cards)]
+
+
+def card_by_name(name: str, cards: Sequence[KnownCard], home: str | None = None) -> KnownCard:
+    """Find a card by `local/0`, by index on the caller's host, or by UUID (or its beginning, 8 letters or more)."""
+    return _named_card(name, cards, home)
+
+
+def _named_card(name: str, cards: Sequence[KnownCard], home: str | None) -> KnownCard:
+    if name.isascii() and name.isdigit():
+        hosts = {card.host for card in cards}
+        host = (
+            home if home in hosts else "local" if "local" in hosts else next(iter(hosts)) if len(hosts) == 1 else None
+        )
+        if host is None:
+            raise MalformedInput(
+                f"Card {name} could be on {spoken_list(sorted(hosts))}.",
+                f"Name the host too, such as {min(hosts)}/{name}.",
+            )
+        name = f"{host}/{int(name)}"
+    found = [card for card in cards if card.name == name or card.uuid == name]
+    if not found and len(name) >= 8:
+        found = [card for card in cards if card.uuid.lower().startswith(name.lower())]
+    present = [card for card in found if card.condition is not Condition.LOST] or found
+    if len(present) != 1:
+        known = spoken_list([card.name for card in cards[:12]])
+        raise NotFound(
+            f"There is no card {name[:60]!r}.", f"The cards are {known}; `gpu_survey` or `warploom status` shows them."
+        )
+    return present[0]
+
+
+def _check_together(chosen: list[KnownCard], need: CardNeed) -> None:
+    if len({card.card for card in chosen}) < len(chosen):
+        raise MalformedInput("The same card is named twice.", "Name each card once.")
+    if len({card.host_id for card in chosen}) > 1:
+        raise Impossible(
+            "One lease cannot span hosts.", "Name cards of one host, or ask for each host's cards on their own."
+        )
+    small = [card for card in chosen if need.memory_mib is not None and card.memory_mib < need.memory_mib]
+    if small:
+        wanted, has = spoken_memory(need.memory_mib or 0), spoken_memory(small[0].memory_mib)
+        raise Impossible(
+            f"{small[0].name} has {has}, less than the {wanted} asked for.", "Ask for at most that, or for device any."
+        )
+
+
+def fitting_cards(need: CardNeed, cards: Sequence[KnownCard]) -> list[KnownCard]:
+    """Return every card of every host that has `count` fitting ones; raise Impossible where no host has."""
+    model = (need.model or "").lower()
+    of_model = [card for card in cards if model in card.model.lower()]
+    if not of_model:
+        models = spoken_list(sorted({card.model for card in cards})[:8])
+        raise Impossible(f"No card is a {need.model!r}.", f"The models here are {models}.")
+    fitting = [card for card in of_model if card.memory_mib >= (need.memory_mib or 0)]
+    if not fitting:
+        most = max(card.memory_mib for card in of_model)
+        largest = [card.name for card in of_model if card.memory_mib == most][:4]
+        verb = "has" if len(largest) == 1 else "have"
+        raise Impossible(
+            f"No card has {spoken_memory(need.memory_mib or 0)}; the largest, {spoken_list(largest)}, {verb} {spoken_memory(most)}.",
+            f"Ask for at most {spoken_memory(most)}, or for several cards of one host.",
+        )
+    counts: dict[HostId, int] = {}
+    for card in fitting:
+        counts[card.host_id] = counts.get(card.host_id, 0) + 1
+    most_together = max(counts.values())
+    if most_together < need.count:
+        raise Impossible(
+            f"No host has {need.count} such cards; the most on one host is {most_together}.",
+            f"Ask for at most {most_together}.",
+        )
+    return [card for card in fitting if counts[card.host_id] >= need.count]
 
 
 @dataclass(frozen=True, slots=True)

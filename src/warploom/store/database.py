@@ -1,7 +1,7 @@
 """The door to Postgres: a pool whose every acquire has a deadline, and transactions that say what went wrong."""
 
 # asyncpg ships no types; this is the one file that speaks to it, and `Connection` is what the rest sees.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 
 import asyncio
 import json

@@ -75,6 +75,13 @@ where silent_since is null
 returning id, name, clock_now() - surveyed_at as silent
 """
 
+_WANTED: Final[LiteralString] = """
+select exists (
+  select from card join host on host.id = card.host_id
+  where host.name = $1 and card.condition = 'settling' and card.observed_at < card.condition_since
+)
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class SavedHost:
@@ -166,3 +173,53 @@ async def mark_silent(conn: Connection, least: timedelta) -> list[SilentHost]:
     """Mark hosts that have missed their surveys as silent; each is returned once."""
     rows = await conn.fetch(_SILENT, least)
     return [SilentHost(HostId(row["id"]), row["name"], row["silent"]) for row in rows]
+
+
+_READ_HOSTS: Final[LiteralString] = """
+select id, name, provider, driver, version, problem, survey_seconds, clock_gap_seconds, surveyed_at, silent_since,
+  surveyed_at >= clock_now() - 3 * make_interval(secs => survey_seconds) as is_present
+from host
+order by id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class HostRow:
+    """A host as the database has it. The clock gap is how far the host's clock is ahead of the database's."""
+
+    host: HostId
+    name: str
+    provider: str
+    driver: str | None
+    version: str
+    problem: str | None
+    survey_seconds: float
+    clock_gap_seconds: float | None
+    surveyed_at: datetime
+    silent_since: datetime | None
+    is_present: bool
+
+
+async def read_hosts(conn: Connection) -> list[HostRow]:
+    """Read every host, in the order in which they first reported."""
+    return [
+        HostRow(
+            HostId(row["id"]),
+            row["name"],
+            row["provider"],
+            row["driver"],
+            row["version"],
+            row["problem"],
+            row["survey_seconds"],
+            row["clock_gap_seconds"],
+            row["surveyed_at"],
+            row["silent_since"],
+            row["is_present"],
+        )
+        for row in await conn.fetch(_READ_HOSTS)
+    ]
+
+
+async def wants_survey(conn: Connection, name: str) -> bool:
+    """Say whether a card of this host was released since it was last looked at."""
+    return bool(await conn.fetchval(_WANTED, name))

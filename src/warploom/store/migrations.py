@@ -101,3 +101,14 @@ def _run_alembic(dsn: str) -> None:
             await engine.dispose()
 
     asyncio.run(go(run))
+
+
+async def status(dsn: str) -> SchemaStatus:
+    """Read the revision of a database."""
+    async with lone_connection(dsn) as conn:
+        return await read_status(conn)
+
+
+async def require(dsn: str) -> None:
+    """Raise SchemaMismatch unless this binary may write to the database."""
+    require_current(await status(dsn))

@@ -34,7 +34,7 @@ select card_id, count(*) as waiting from queue where $1::bigint[] is null or car
 """
 
 _TOTAL: Final[LiteralString] = """
-select count(distinct task_id) as waiting, min(task.ready_at) as oldest from queue join task on task.id = queue.task_id
+select count(*) as waiting, min(ready_at) as oldest from task where state = 'ready' and need_count > 0
 """
 
 _PLACES: Final[LiteralString] = """
@@ -77,6 +77,15 @@ select task.id, task.need_count, task.need_memory_mib, task.need_model
 from task
 where task.state = 'ready' and task.need_count > 0 and cardinality(task.need_cards) = 0
   and exists (select from queue where queue.task_id = task.id)
+"""
+
+_WORK: Final[LiteralString] = """
+select distinct card.host_id
+from card
+where card.service = 'in_service' and card.condition = 'clear'
+  and exists (select from queue where queue.card_id = card.id)
+  and not exists (select from lease_card where lease_card.card_id = card.id and lease_card.live)
+order by card.host_id
 """
 
 
@@ -178,3 +187,8 @@ async def open_needs(conn: Connection) -> list[OpenNeed]:
     """Read the waiting tickets that take any fitting card, for when a new card is found."""
     rows = await conn.fetch(_WIDEN)
     return [OpenNeed(TaskId(row["id"]), row["need_count"], row["need_memory_mib"], row["need_model"]) for row in rows]
+
+
+async def hosts_with_work(conn: Connection) -> list[HostId]:
+    """List hosts that have a clear card which somebody waits for."""
+    return [HostId(row["host_id"]) for row in await conn.fetch(_WORK)]

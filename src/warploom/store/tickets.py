@@ -32,9 +32,9 @@ left join lateral (
 
 _GET: Final[LiteralString] = f"select {_COLUMNS} {_FROM} where task.id = $1 and task.need_count > 0"
 
-_OPEN_OF_SESSION: Final[LiteralString] = f"""
+_OPEN_OF_AGENT: Final[LiteralString] = f"""
 select {_COLUMNS} {_FROM}
-where (task.session_id = $1 or task.agent_id = $2) and task.state in ('ready', 'claimed', 'blocked') and task.need_count > 0
+where task.agent_id = $1 and task.state in ('ready', 'claimed', 'blocked') and task.need_count > 0
 order by task.id
 limit 100
 """
@@ -102,6 +102,13 @@ from task left join lease on lease.id = task.lease_id
 where task.id = $1
 """
 
+_STRAYS: Final[LiteralString] = """
+select id from task
+where state = 'ready' and need_count > 0 and not exists (select from queue where queue.task_id = task.id)
+order by order_key, id
+limit 100
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
@@ -151,8 +158,8 @@ async def get_ticket(conn: Connection, task: TaskId) -> Ticket | None:
 
 
 async def open_tickets(conn: Connection, actor: Actor) -> list[Ticket]:
-    """Read the tickets that an actor's session or agent waits with or holds, oldest first."""
-    return [_ticket(row) for row in await conn.fetch(_OPEN_OF_SESSION, actor.session, actor.agent)]
+    """Read the tickets that an actor's agent waits with or holds, oldest first."""
+    return [_ticket(row) for row in await conn.fetch(_OPEN_OF_AGENT, actor.agent)]
 
 
 async def find_ticket(conn: Connection, actor: Actor, purpose: str) -> TaskId | None:
@@ -230,6 +237,12 @@ async def ticket_state(conn: Connection, task: TaskId) -> TicketState | None:
         return None
     lease_state = LeaseState(row["lease_state"]) if row["lease_state"] else None
     return TicketState(TaskState(row["state"]), row["is_parked"], lease_state)
+
+
+async def stray_tickets(conn: Connection) -> list[TaskId]:
+    """List ready tickets that stand in no queue; there are none unless something went wrong."""
+    rows = await conn.fetch(_STRAYS)
+    return [TaskId(row["id"]) for row in rows]
 
 
 async def hosts_of_cards(conn: Connection, cards: Sequence[CardId]) -> list[HostId]:

@@ -1,0 +1,101 @@
+"""The composition root: settings in, App out; one attribute per service."""
+
+import asyncio
+from dataclasses import dataclass
+
+from warploom.bus.hints import Bus
+from warploom.config import Settings
+from warploom.domain.cards import SurveyRules
+from warploom.domain.errors import MalformedInput, Unreachable
+from warploom.domain.tickets import HeadStarts
+from warploom.orchestrator.reach import Reach
+from warploom.services.cards import CardService
+from warploom.services.changes import Changes
+from warploom.services.events import EventService
+from warploom.services.grants import GrantTimes
+from warploom.services.health import HealthService
+from warploom.services.hosts import HostService
+from warploom.services.leases import LeaseService, OfferRules
+from warploom.services.sessions import SessionService
+from warploom.services.tickets import TicketRules, TicketService
+from warploom.store import migrations
+from warploom.store.database import Database
+from warploom.telemetry.logs import get_logger
+
+_log = get_logger("app")
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """Everything a door needs."""
+
+    settings: Settings
+    database: Database
+    bus: Bus
+    sessions: SessionService
+    tickets: TicketService
+    leases: LeaseService
+    cards: CardService
+    hosts: HostService
+    events: EventService
+    health: HealthService
+    duties: Reach
+
+    async def start(self, *, upgrade: bool = True, patience: float = 30.0) -> None:
+        """Wait for the database, bring its schema up to date (or refuse), open the pool and the bus."""
+        await _wait_for(self.database.dsn, patience, upgrade=upgrade)
+        await self.database.open()
+        await self.bus.start()
+
+    async def stop(self) -> None:
+        """Close the bus and the pool."""
+        await self.bus.stop()
+        await self.database.close()
+
+
+def build_app(settings: Settings, url: str | None = None) -> App:
+    """Compose an App from settings; `url` is what holders are told to report to. Raises when no database is named."""
+    if settings.database_url is None:
+        raise MalformedInput(
+            "No database is named.", "Run `warploom up`, which brings its own, or set WARPLOOM_DATABASE_URL."
+        )
+    bus = Bus(None if settings.redis_url in (None, "none") else settings.redis_url)
+    database = Database(settings.database_url, settings.pool_size)
+    changes = Changes(database, bus)
+    times = GrantTimes(settings.lease_time, settings.offer_time)
+    leases = LeaseService(changes, times, OfferRules(settings.missed_offers))
+    head_starts = HeadStarts(settings.p0_head_start, settings.p1_head_start)
+    tickets = TicketService(changes, leases, TicketRules(head_starts, times, url))
+    hosts = HostService(changes, times, SurveyRules(settings.settle_time, settings.foreign_quiet))
+    return App(
+        settings=settings,
+        database=database,
+        bus=bus,
+        sessions=SessionService(changes, settings.lease_time, settings.project),
+        tickets=tickets,
+        leases=leases,
+        cards=CardService(changes, times),
+        hosts=hosts,
+        events=EventService(changes),
+        health=HealthService(database, bus),
+        duties=Reach(database, leases, hosts, tickets, settings.event_time),
+    )
+
+
+async def _wait_for(dsn: str, patience: float, *, upgrade: bool) -> None:
+    clock = asyncio.get_running_loop()
+    end = clock.time() + patience
+    pause = 0.02
+    while True:
+        try:
+            if upgrade:
+                await migrations.upgrade(dsn)
+            else:
+                await migrations.require(dsn)
+        except Unreachable:
+            if clock.time() > end:
+                raise
+            await asyncio.sleep(pause)
+            pause = min(1.0, pause * 1.5)
+        else:
+            return

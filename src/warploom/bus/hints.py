@@ -1,0 +1,196 @@
+"""Hints that something changed, within this process and between processes; all of them may be lost."""
+
+# pyright: reportUnknownMemberType=false
+
+import asyncio
+import json
+import time
+import uuid
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+import redis.asyncio as redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+from warploom.telemetry.logs import get_logger
+
+CHANNEL: Final = "warploom:hints"
+POLL_SECONDS: Final = 3.0
+"""How long a waiter trusts silence before it reads the database itself; the bound on a lost hint."""
+
+_TIMEOUT_SECONDS: Final = 1.0
+_PING_SECONDS: Final = 5.0
+_LONGEST_PAUSE: Final = 2.0
+_log = get_logger("bus")
+
+
+class BusState(StrEnum):
+    """How hints travel between processes."""
+
+    ABSENT = "absent"
+    CONNECTED = "connected"
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True, slots=True)
+class BusHealth:
+    """The state of the bus, since how many seconds no hint came from it, and how many waiters listen here."""
+
+    state: BusState
+    seconds_since_hint: float | None
+    listeners: int
+    problem: str | None
+
+
+class Listener:
+    """Hears the topics it listens to. Listen first, then read, then wait: no change can fall between."""
+
+    def __init__(self) -> None:
+        self._heard = asyncio.Event()
+
+    def ring(self) -> None:
+        """Note that a topic was heard."""
+        self._heard.set()
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait for a hint, at most this long; True when one came. Forgets it, so that the next wait is a new one."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, seconds)):
+                await self._heard.wait()
+        heard = self._heard.is_set()
+        self._heard.clear()
+        return heard
+
+
+class Bus:
+    """One subscription per process, however many waiters; publishing never fails and never waits for Redis."""
+
+    def __init__(self, url: str | None) -> None:
+        self._url = url
+        self._me = uuid.uuid4().hex
+        self._listeners: dict[str, set[Listener]] = {}
+        self._outbox: asyncio.Queue[list[str]] = asyncio.Queue(maxsize=10_000)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._state = BusState.ABSENT if url is None else BusState.BROKEN
+        self._problem: str | None = None
+        self._last_hint: float | None = None
+
+    async def start(self) -> None:
+        """Start to subscribe and publish in the background; an absent or dead Redis is no error."""
+        if self._url is not None:
+            self._tasks = [asyncio.create_task(self._subscribe(self._url)), asyncio.create_task(self._send(self._url))]
+
+    async def stop(self) -> None:
+        """Stop the background work."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def publish(self, topics: Iterable[str]) -> None:
+        """Ring everybody in this process who listens to one of `topics`, and hint to the other processes."""
+        names = sorted(set(topics))
+        self._ring(names)
+        if self._url is not None and self._state is BusState.CONNECTED:
+            with suppress(asyncio.QueueFull):
+                self._outbox.put_nowait(names)
+
+    @contextmanager
+    def listen(self, *topics: str) -> Generator[Listener]:
+        """Listen to topics for the length of a block."""
+        listener = Listener()
+        for topic in topics:
+            self._listeners.setdefault(topic, set()).add(listener)
+        try:
+            yield listener
+        finally:
+            for topic in topics:
+                group = self._listeners[topic]
+                group.discard(listener)
+                if not group:
+                    del self._listeners[topic]
+
+    def health(self) -> BusHealth:
+        """Tell how the bus is."""
+        age = None if self._last_hint is None else time.monotonic() - self._last_hint
+        listeners = len({listener for group in self._listeners.values() for listener in group})
+        return BusHealth(self._state, age, listeners, self._problem)
+
+    def _ring(self, topics: Iterable[str]) -> None:
+        for topic in topics:
+            for listener in self._listeners.get(topic, ()):
+                listener.ring()
+
+    def _ring_all(self) -> None:
+        self._ring(list(self._listeners))
+
+    def _note(self, state: BusState, problem: str | None = None) -> None:
+        if state is not self._state:
+            _log.info("redis is %s%s", state.value, f": {problem}" if problem else "")
+        self._state, self._problem = state, problem
+
+    async def _subscribe(self, url: str) -> None:
+        pause = 0.05
+        while True:
+            try:
+                await self._hear(url)
+            except (RedisError, OSError, TimeoutError) as error:
+                self._note(BusState.BROKEN, str(error)[:200] or type(error).__name__)
+            await asyncio.sleep(pause)
+            pause = 0.05 if self._state is BusState.CONNECTED else min(_LONGEST_PAUSE, pause * 2)
+
+    async def _hear(self, url: str) -> None:
+        """Subscribe once and hear until the connection fails; a ping finds one that is only half open."""
+        client = _client(url)
+        try:
+            async with client.pubsub() as pubsub:
+                await pubsub.subscribe(CHANNEL)
+                self._note(BusState.CONNECTED)
+                self._ring_all()
+                last_sign = time.monotonic()
+                while True:
+                    message: dict[str, Any] | None = await pubsub.get_message(timeout=_PING_SECONDS)
+                    if message is not None:
+                        last_sign = time.monotonic()
+                        self._take(message)
+                    elif time.monotonic() - last_sign > 2 * _PING_SECONDS + _TIMEOUT_SECONDS:
+                        raise TimeoutError("no answer to a ping")
+                    else:
+                        async with asyncio.timeout(_TIMEOUT_SECONDS):
+                            await pubsub.ping()
+        finally:
+            with suppress(RedisError, OSError, TimeoutError):
+                await client.aclose()
+
+    def _take(self, message: dict[str, Any]) -> None:
+        if message["type"] != "message":
+            return
+        self._last_hint = time.monotonic()
+        with suppress(ValueError, KeyError, TypeError):
+            hint = json.loads(message["data"])
+            if hint["from"] != self._me:
+                self._ring(hint["topics"])
+
+    async def _send(self, url: str) -> None:
+        client = _client(url)
+        while True:
+            topics = set(await self._outbox.get())
+            while not self._outbox.empty():
+                topics.update(self._outbox.get_nowait())
+            try:
+                async with asyncio.timeout(_TIMEOUT_SECONDS):
+                    await client.publish(CHANNEL, json.dumps({"from": self._me, "topics": sorted(topics)}))
+            except (RedisError, OSError, TimeoutError) as error:
+                self._problem = str(error)[:200] or type(error).__name__
+                with suppress(RedisError, OSError, TimeoutError):
+                    await client.aclose()
+
+
+def _client(url: str) -> Any:
+    return redis.Redis.from_url(
+        url, socket_connect_timeout=_TIMEOUT_SECONDS, retry=Retry(NoBackoff(), 0), decode_responses=True
+    )

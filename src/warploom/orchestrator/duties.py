@@ -1,0 +1,91 @@
+"""The orchestrator: every duty in turn, by whichever replica leads."""
+
+import asyncio
+import os
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from warploom.domain.errors import WarploomError
+from warploom.orchestrator import grant_maker, host_watch, lease_reaper, offer_lapser, pruner
+from warploom.orchestrator.reach import Reach
+from warploom.services.health import LEADER
+from warploom.store.leaders import give_lead_up, take_lead
+from warploom.store.migrations import read_status, require_current
+from warploom.telemetry.logs import get_logger
+
+LEAD_TIME: Final = timedelta(seconds=10)
+_ROUND_SECONDS: Final = 1.0
+_log = get_logger("orchestrator")
+
+
+@dataclass(frozen=True, slots=True)
+class Duty:
+    """Something that happens by itself, at most this often. `run_once` says how much it did."""
+
+    name: str
+    seconds: float
+    run_once: Callable[[Reach], Awaitable[int]]
+
+
+DUTIES: Final = tuple(
+    Duty(module.NAME, module.SECONDS, module.run_once)
+    for module in (lease_reaper, offer_lapser, host_watch, grant_maker, pruner)
+)
+
+
+async def run_all(reach: Reach) -> dict[str, int]:
+    """Do every duty once, whoever leads; each is safe to do twice. Return what each did."""
+    return {duty.name: await duty.run_once(reach) for duty in DUTIES}
+
+
+class Orchestrator:
+    """Does the duties that are due while it holds the leader row, which it takes over when it has expired."""
+
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
+        self._me = f"server {os.getpid()} ({uuid.uuid4().hex[:6]})"
+        self._done: dict[str, float] = {}
+        self._leads = False
+
+    async def run_forever(self) -> None:
+        """Lead when possible and do what is due, until cancelled; a failed round is logged and tried again."""
+        try:
+            while True:
+                try:
+                    await self._round()
+                except WarploomError as error:
+                    _log.warning("a round failed: %s", error.cause)
+                except Exception:  # noqa: BLE001 - the loop must survive a failed round
+                    _log.exception("a round failed")
+                await asyncio.sleep(_ROUND_SECONDS)
+        finally:
+            await self._step_down()
+
+    async def _round(self) -> None:
+        async with self._reach.database.connection() as conn:
+            require_current(await read_status(conn))
+            leads = await take_lead(conn, LEADER, self._me, LEAD_TIME)
+        if leads != self._leads:
+            _log.info("%s %s", self._me, "leads" if leads else "follows")
+        self._leads = leads
+        if not leads:
+            return
+        for duty in DUTIES:
+            now = time.monotonic()
+            if now - self._done.get(duty.name, -duty.seconds) < duty.seconds:
+                continue
+            self._done[duty.name] = now
+            done = await duty.run_once(self._reach)
+            if done:
+                _log.info("%s: %d", duty.name, done)
+
+    async def _step_down(self) -> None:
+        if self._leads:
+            with suppress(WarploomError, TimeoutError):
+                async with asyncio.timeout(1), self._reach.database.connection() as conn:
+                    await give_lead_up(conn, LEADER, self._me)

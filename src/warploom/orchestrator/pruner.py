@@ -1,0 +1,19 @@
+"""Forgets old events and long-gone sessions, a little at a time."""
+
+from datetime import timedelta
+
+from warploom.orchestrator.reach import Reach
+from warploom.store.events import prune_events
+from warploom.store.sessions import prune_sessions
+
+NAME = "pruner"
+SECONDS = 600.0
+_BATCH = 5_000
+_SESSION_AGE = timedelta(days=7)
+
+
+async def run_once(reach: Reach) -> int:
+    """Delete one batch of what is past its time; return how many rows went."""
+    async with reach.database.connection() as conn:
+        events = await prune_events(conn, reach.event_time, _BATCH)
+        return events + await prune_sessions(conn, _SESSION_AGE, _BATCH)

@@ -1,0 +1,20 @@
+"""What a duty may reach: the services whose operations it calls, and nothing of the doors."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from warploom.services.hosts import HostService
+from warploom.services.leases import LeaseService
+from warploom.services.tickets import TicketService
+from warploom.store.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Handed to every duty; `event_time` is how long events are kept."""
+
+    database: Database
+    leases: LeaseService
+    hosts: HostService
+    tickets: TicketService
+    event_time: timedelta

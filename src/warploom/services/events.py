@@ -1,0 +1,65 @@
+"""The event log as readers see it: pages, and a stream that resumes where it was left."""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncGenerator
+
+from warploom.bus.hints import POLL_SECONDS
+from warploom.domain.errors import MalformedInput
+from warploom.domain.events import EventView
+from warploom.domain.identifiers import SessionId
+from warploom.services.changes import EVERYTHING, Changes
+from warploom.store import events as event_store
+
+PAGE = 200
+_STREAM_SECONDS = 240.0
+
+
+class EventService:
+    """Reads the log. No reader holds a database connection while it waits."""
+
+    def __init__(self, changes: Changes) -> None:
+        self._changes = changes
+
+    async def page(
+        self, after: str | None, limit: int, session: SessionId | None = None
+    ) -> tuple[list[EventView], str]:
+        """Return the lines after a cursor (the newest lines without one), and the cursor to go on from."""
+        wanted = max(1, min(limit, PAGE))
+        async with self._changes.database.connection() as conn:
+            if after is None:
+                end = await event_store.end_of_log(conn)
+                lines = await event_store.latest_events(conn, wanted, session)
+                return lines, lines[-1].cursor if lines else end
+            lines = await event_store.events_after(conn, _cursor(after), wanted, session)
+        return lines, lines[-1].cursor if lines else after
+
+    async def follow(self, after: str | None, session: SessionId | None = None) -> AsyncGenerator[EventView]:
+        """Yield lines as they commit, from `after` on (from now without it).
+
+        Ends by itself after about four minutes, so that proxies with a limit never cut it; the reader resumes from its
+        last cursor. A line appears once every transaction older than it has ended, so none is ever skipped.
+        """
+        end = time.monotonic() + _STREAM_SECONDS * random.uniform(0.9, 1.1)  # noqa: S311
+        with self._changes.bus.listen(EVERYTHING) as listener:
+            cursor = after or await self._end()
+            _cursor(cursor)
+            while time.monotonic() < end:
+                lines, cursor = await self.page(cursor, PAGE, session)
+                for line in lines:
+                    yield line
+                if len(lines) < PAGE:
+                    await listener.wait(POLL_SECONDS)
+                await asyncio.sleep(0)
+
+    async def _end(self) -> str:
+        async with self._changes.database.connection() as conn:
+            return await event_store.end_of_log(conn)
+
+
+def _cursor(text: str) -> tuple[str, int]:
+    cursor = event_store.parse_cursor(text)
+    if cursor is None:
+        raise MalformedInput(f"{text[:40]!r} is not a cursor.", "Use the cursor of an event, or leave it out.")
+    return cursor

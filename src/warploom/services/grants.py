@@ -1,0 +1,86 @@
+"""Grants: decided inside the change that made them possible, by whoever made it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from warploom.domain.cards import KnownCard
+from warploom.domain.events import EventKind
+from warploom.domain.identifiers import CardId, HostId, TaskId
+from warploom.domain.queues import Slot, decide
+from warploom.domain.reasons import free_span
+from warploom.services.changes import Change, names
+from warploom.store import cards as card_store
+from warploom.store import queues as queue_store
+from warploom.store.queues import Granted
+
+
+@dataclass(frozen=True, slots=True)
+class GrantTimes:
+    """How long a lease lives without a sign of life, and how long an offer waits."""
+
+    lease: timedelta
+    offer: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One look for grants on some hosts."""
+
+    hosts: Sequence[HostId]
+    present: TaskId | None = None
+    """The ticket whose session is asking right now: its grant is active at once, everybody else's an offer."""
+    passed_over: Iterable[TaskId] = field(default_factory=tuple[TaskId, ...])
+    """Tickets that come last in this round, because they have just missed an offer."""
+
+
+def slots_of(cards: Sequence[KnownCard], now: datetime) -> list[Slot]:
+    """Present cards to the queue's rules."""
+    return [
+        Slot(card.card, card.host_id, card.is_grantable, None if card.is_grantable else free_span(card, now))
+        for card in cards
+    ]
+
+
+async def grant_possible(change: Change, times: GrantTimes, look: Round, now: datetime) -> list[Granted]:
+    """Make every grant that is possible on these hosts now. Locks their cards first, then reads, then decides.
+
+    One winner in any race: the card rows are locked, tickets are taken with skip locked, and the schema allows one
+    live lease per card and per task.
+    """
+    await card_store.lock_cards(change.conn, list(look.hosts))
+    cards = await card_store.read_cards(change.conn, list(look.hosts))
+    if not any(card.is_grantable for card in cards):
+        return []
+    heads = await queue_store.read_heads(change.conn, look.hosts)
+    last = set(look.passed_over)
+    waiting = sorted((head.waiting for head in heads), key=lambda ticket: ticket.task in last)
+    made: list[Granted] = []
+    by_card = {card.card: card for card in cards}
+    for decision in decide(slots_of(cards, now), waiting, now):
+        is_present = decision.task == look.present
+        expires_in = times.lease if is_present else times.offer
+        granted = await queue_store.grant(change.conn, decision, is_active=is_present, expires_in=expires_in)
+        if granted is not None:
+            made.append(granted)
+            _tell(change, granted, by_card)
+    return made
+
+
+def _tell(change: Change, granted: Granted, cards: dict[CardId, KnownCard]) -> None:
+    kind = EventKind.LEASE_GRANTED if granted.is_active else EventKind.LEASE_OFFERED
+    facts = {
+        "agent": granted.agent_name,
+        "title": granted.title,
+        "cards": names(cards[card].name for card in granted.cards),
+    }
+    change.tell(
+        kind,
+        facts,
+        project=granted.project,
+        task=granted.task,
+        lease=granted.lease,
+        session=granted.session,
+        host=cards[granted.cards[0]].host_id,
+        cards=granted.cards,
+    )

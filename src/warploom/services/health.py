@@ -1,0 +1,142 @@
+"""Doctor: what is well, what is not, and what to do about it."""
+
+from datetime import datetime, timedelta
+
+from warploom.bus.hints import Bus, BusState
+from warploom.domain.cards import CardState
+from warploom.domain.errors import WarploomError
+from warploom.domain.health import Check, Word
+from warploom.domain.reasons import blocker, card_state
+from warploom.domain.texts import spoken_duration
+from warploom.store import cards as card_store
+from warploom.store import hosts as host_store
+from warploom.store import leaders as leader_store
+from warploom.store.database import Connection, Database
+from warploom.store.health import DatabaseFacts, read_facts
+from warploom.store.hosts import HostRow
+from warploom.store.migrations import read_status
+
+LEADER = "orchestrator"
+_CLOCK_GAP_SECONDS = 2.0
+_OLD_TRANSACTION = timedelta(minutes=5)
+_FAULTS = {CardState.LOST, CardState.BLIND, CardState.GHOST, CardState.UNSEEN, CardState.QUARANTINED}
+_NOTEWORTHY = {CardState.FOREIGN, CardState.DRAINED, CardState.OCCUPIED}
+
+
+class HealthService:
+    """Checks the server's own parts and everything the database knows of the rest."""
+
+    def __init__(self, database: Database, bus: Bus) -> None:
+        self._database = database
+        self._bus = bus
+
+    async def doctor(self) -> list[Check]:
+        """Run every check; a database that is away is a check that came out bad, not an error."""
+        try:
+            async with self._database.connection() as conn:
+                now: datetime = await conn.fetchval("select clock_now()")
+                return [
+                    *await self._database_checks(conn),
+                    self._check_bus(),
+                    await self._check_leader(conn, now),
+                    *await self._check_hosts(conn, now),
+                ]
+        except WarploomError as error:
+            return [Check(Word.BAD, "postgres", error.cause, error.next_step), self._check_bus()]
+
+    async def schema(self) -> str:
+        """Return the database's schema revision; raises Unreachable when the database is away."""
+        async with self._database.connection() as conn:
+            return (await read_status(conn)).current or "none"
+
+    async def _database_checks(self, conn: Connection) -> list[Check]:
+        facts, status = await read_facts(conn), await read_status(conn)
+        age = facts.oldest_transaction or timedelta(0)
+        text = f"{facts.version}, schema {status.current}, oldest transaction {spoken_duration(age)}"
+        checks = [Check(Word.OK, "postgres", text)]
+        if age > _OLD_TRANSACTION:
+            fix = f"Look at process {facts.oldest_pid} in pg_stat_activity and end its transaction there."
+            checks = [Check(Word.WARN, "postgres", f"{text}: readers of the event log wait for it", fix)]
+        return [*checks, *_check_counts(facts)]
+
+    def _check_bus(self) -> Check:
+        health = self._bus.health()
+        if health.state is BusState.ABSENT:
+            return Check(Word.WARN, "bus", "no Redis or Valkey: waiters are woken by a look at the database every 3 s")
+        if health.state is BusState.BROKEN:
+            text = f"not reachable ({health.problem or 'not connected yet'}): wakes come within 3 s instead of at once"
+            return Check(Word.WARN, "bus", text, "Start it again; Warploom reconnects by itself.")
+        seen = (
+            "no hint yet" if health.seconds_since_hint is None else f"last hint {health.seconds_since_hint:.1f} s ago"
+        )
+        return Check(Word.OK, "bus", f"connected, {health.listeners} waiting here, {seen}")
+
+    async def _check_leader(self, conn: Connection, now: datetime) -> Check:
+        leader = await leader_store.read_leader(conn, LEADER)
+        if leader is None or not leader.is_current:
+            return Check(
+                Word.BAD, "leader", "nobody does the orchestrator's duties", "Start a server with `warploom up`."
+            )
+        since = spoken_duration(now - leader.taken_at)
+        return Check(Word.OK, "leader", f"{leader.holder} for {since}")
+
+    async def _check_hosts(self, conn: Connection, now: datetime) -> list[Check]:
+        hosts = await host_store.read_hosts(conn)
+        if not hosts:
+            return [
+                Check(
+                    Word.WARN,
+                    "hosts",
+                    "no host has reported",
+                    "Run `warploom up` or `warploom host` on a machine with GPUs.",
+                )
+            ]
+        checks = [check for host in hosts for check in _host_checks(host, now)]
+        for card in await card_store.read_cards(conn):
+            state = card_state(card, now)
+            if state in _FAULTS | _NOTEWORTHY:
+                word = Word.BAD if state in _FAULTS else Word.WARN
+                checks.append(Check(word, card.name, blocker(card, now) or state.value, _fix(state)))
+        return checks
+
+
+def _check_counts(facts: DatabaseFacts) -> list[Check]:
+    if facts.strays == 0:
+        return [Check(Word.OK, "queues", f"{facts.waiting} waiting; every waiting ticket stands in a queue")]
+    text = f"{facts.strays} waiting tickets stand in no queue"
+    return [Check(Word.BAD, "queues", text, "Run `warploom orchestrate --once`; it puts them back at their age.")]
+
+
+def _host_checks(host: HostRow, now: datetime) -> list[Check]:
+    if not host.is_present:
+        age = spoken_duration(now - host.surveyed_at)
+        return [
+            Check(
+                Word.BAD,
+                host.name,
+                f"silent for {age}: nothing is granted there",
+                f"Start its host agent: `warploom up` on {host.name}.",
+            )
+        ]
+    if host.problem:
+        return [Check(Word.WARN, host.name, host.problem)]
+    gap = host.clock_gap_seconds or 0.0
+    if abs(gap) > _CLOCK_GAP_SECONDS:
+        where = "ahead of" if gap > 0 else "behind"
+        text = f"its clock is {abs(gap):.1f} s {where} the database's: expiry is judged by the database, logs will look odd"
+        return [Check(Word.WARN, host.name, text, f"Enable time sync on {host.name}.")]
+    driver = f"driver {host.driver}" if host.driver else "no driver version"
+    return [
+        Check(Word.OK, host.name, f"{host.provider}, {driver}, surveyed {spoken_duration(now - host.surveyed_at)} ago")
+    ]
+
+
+def _fix(state: CardState) -> str | None:
+    return {
+        CardState.GHOST: "Find what holds the memory with `nvidia-smi`; the card returns by itself once it is free.",
+        CardState.LOST: "Check the card and its driver; leases are kept, nothing is granted there.",
+        CardState.BLIND: "Reboot the host or reload its driver once its jobs are done; leases are kept.",
+        CardState.UNSEEN: "Start the host agent there with `warploom up`.",
+        CardState.DRAINED: "`warploom undrain` puts it back in service.",
+        CardState.QUARANTINED: "Look at its evidence before it goes back in service.",
+    }.get(state)

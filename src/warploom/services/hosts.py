@@ -1,0 +1,236 @@
+"""Hosts: what their surveys mean for cards, leases and grants, and when they are asked for a look."""
+
+import time
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from warploom.domain.cards import (
+    Condition,
+    Judgement,
+    OwnedProcess,
+    Owner,
+    Remembered,
+    SurveyRules,
+    attribute,
+    judge,
+    tell_process,
+)
+from warploom.domain.errors import MalformedInput
+from warploom.domain.events import EventKind
+from warploom.domain.hosts import CardFact, CardFault, Orders, Survey, SurveyAnswer
+from warploom.domain.identifiers import CardId, LeaseId
+from warploom.domain.texts import NAME_LIMIT, one_line, optional_line, spoken_duration, spoken_memory
+from warploom.domain.tickets import CardNeed, fitting_cards
+from warploom.services.changes import Change, Changes, host_topic
+from warploom.services.grants import GrantTimes, Round, grant_possible
+from warploom.store import cards as card_store
+from warploom.store import hosts as host_store
+from warploom.store import leases as lease_store
+from warploom.store import queues as queue_store
+from warploom.store import tickets as ticket_store
+from warploom.store.hosts import RememberedCard, SavedHost
+
+MOST_CARDS = 256
+MOST_PROCESSES = 500
+LEAST_SILENCE = timedelta(seconds=10)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    fact: CardFact
+    processes: list[OwnedProcess]
+    judgement: Judgement
+    before: Condition | None
+
+
+class HostService:
+    """What host agents tell and are told."""
+
+    def __init__(self, changes: Changes, times: GrantTimes, rules: SurveyRules) -> None:
+        self._changes = changes
+        self._times = times
+        self._rules = rules
+
+    async def record_survey(self, name: str, survey: Survey) -> SurveyAnswer:
+        """Judge every card by one survey, keep leases alive whose processes were seen, and grant what became possible.
+
+        A process of an offered lease on its card accepts the offer. All of it is one transaction.
+        """
+        host_name = _checked(name, survey)
+        async with self._changes.begin() as change:
+            saved = await host_store.save_host(change.conn, host_name, survey)
+            await card_store.lock_cards(change.conn, [saved.host])
+            known = await host_store.remembered_cards(change.conn, saved.host)
+            judged = await self._judge(change, host_name, saved, survey, known)
+            ids = await host_store.save_cards(change.conn, saved.host, [_row(each) for each in judged])
+            self._tell(change, host_name, saved, judged, ids)
+            await self._keep_alive(change, judged)
+            if any(is_new for _, is_new in ids.values()):
+                await self._widen(change)
+            await grant_possible(change, self._times, Round([saved.host]), saved.now)
+        conditions = {each.fact.uuid: each.judgement.condition.value for each in judged}
+        return SurveyAnswer(saved.now, survey.interval_seconds, conditions)
+
+    async def orders(self, name: str, seconds: float) -> Orders:
+        """Wait until a look at the cards is wanted, at most `seconds`; holds no database connection."""
+        end = time.monotonic() + min(max(seconds, 0.0), 55.0)
+        with self._changes.bus.listen(host_topic(name)) as listener:
+            async with self._changes.database.connection() as conn:
+                if await host_store.wants_survey(conn, name):
+                    return Orders(survey=True, cursor="")
+            while (left := end - time.monotonic()) > 0:
+                if await listener.wait(left):
+                    return Orders(survey=True, cursor="")
+        return Orders(survey=False, cursor="")
+
+    async def note_silent(self) -> int:
+        """Note hosts that have stopped reporting; their cards are not granted meanwhile. Return how many are new."""
+        async with self._changes.begin() as change:
+            silent = await host_store.mark_silent(change.conn, LEAST_SILENCE)
+            for host in silent:
+                facts = {"host": host.name, "silent": spoken_duration(host.silent)}
+                change.tell(EventKind.HOST_SILENT, facts, host=host.host)
+            return len(silent)
+
+    async def _judge(
+        self, change: Change, name: str, saved: SavedHost, survey: Survey, known: dict[str, RememberedCard]
+    ) -> list[_Judged]:
+        facts = survey.cards if survey.problem is None else []
+        facts = [*facts, *_missing(facts, known, survey.problem)]
+        processes = [process for fact in facts for process in fact.processes]
+        named = [int(digits) for process in processes if _is_number(digits := (process.lease or "").removeprefix("L-"))]
+        leases = await host_store.leases_on_host(change.conn, saved.host, named)
+        lineage = {(each.pid, each.started) for process in processes for each in (process, *process.ancestors)}
+        sessions = await host_store.sessions_of_processes(change.conn, name, sorted(lineage)) if lineage else {}
+        judged: list[_Judged] = []
+        for fact in facts:
+            owned = [attribute(process, fact.uuid, leases, sessions) for process in fact.processes]
+            remembered = known.get(fact.uuid)
+            before = remembered.before if remembered else _unknown(saved.now)
+            judgement = judge(fact, owned, before, saved.now, self._rules)
+            judged.append(_Judged(fact, owned, judgement, remembered.before.condition if remembered else None))
+        return judged
+
+    def _tell(
+        self, change: Change, name: str, saved: SavedHost, judged: list[_Judged], ids: dict[str, tuple[CardId, bool]]
+    ) -> None:
+        if saved.is_new:
+            change.tell(EventKind.HOST_FOUND, {"host": name}, host=saved.host)
+        elif saved.silent_since is not None:
+            change.tell(EventKind.HOST_BACK, {"host": name}, host=saved.host)
+        for each in judged:
+            card, is_new = ids[each.fact.uuid]
+            alias = f"{name}/{each.fact.index}"
+            if is_new:
+                facts = {
+                    "cards": alias,
+                    "model": each.fact.model,
+                    "memory": spoken_memory(each.fact.memory_mib),
+                    "host": name,
+                }
+                change.tell(EventKind.CARD_FOUND, facts, host=saved.host, cards=[card])
+            elif each.before is not each.judgement.condition:
+                detail = f": {each.judgement.detail}" if each.judgement.detail else ""
+                facts = {"cards": alias, "condition": each.judgement.condition.value, "detail": detail, "host": name}
+                change.tell(EventKind.CARD_CONDITION, facts, host=saved.host, cards=[card])
+
+    async def _keep_alive(self, change: Change, judged: list[_Judged]) -> None:
+        seen = sorted(
+            {
+                process.lease
+                for each in judged
+                for process in each.processes
+                if process.owner is Owner.MEMBER and process.lease
+            }
+        )
+        if not seen:
+            return
+        leases = [LeaseId(lease) for lease in seen]
+        for lease in leases:
+            if await lease_store.accept_lease(change.conn, lease, None, self._times.lease, even_late=True):
+                held = await lease_store.get_lease(change.conn, lease)
+                assert held is not None
+                facts = {"agent": held.agent_name, "cards": ", ".join(held.card_names)}
+                change.tell(
+                    EventKind.LEASE_ACCEPTED,
+                    facts,
+                    project=held.project,
+                    task=held.task,
+                    lease=lease,
+                    session=held.session,
+                )
+        await lease_store.renew_seen(change.conn, leases, self._times.lease)
+
+    async def _widen(self, change: Change) -> None:
+        """Put the tickets that take any fitting card into the queues of cards that are new."""
+        cards = await card_store.read_cards(change.conn)
+        for need in await queue_store.open_needs(change.conn):
+            wanted = CardNeed((), need.count, need.memory_mib, need.model)
+            await ticket_store.enqueue(change.conn, need.task, [card.card for card in fitting_cards(wanted, cards)])
+
+
+def _checked(name: str, survey: Survey) -> str:
+    if len(survey.cards) > MOST_CARDS or any(len(card.processes) > MOST_PROCESSES for card in survey.cards):
+        raise MalformedInput("That survey has too many cards or processes.", f"Send at most {MOST_CARDS} cards.")
+    if len({card.uuid for card in survey.cards}) < len(survey.cards):
+        raise MalformedInput("That survey names a card twice.", "Send each card once.")
+    if not 0.05 <= survey.interval_seconds <= 3600:
+        raise MalformedInput("That survey interval is out of range.", "Survey every 0.05 to 3600 seconds.")
+    for card in survey.cards:
+        one_line(card.uuid, "card UUID", 120)
+        one_line(card.model, "card model", 120)
+    clean = one_line(name, "host name", NAME_LIMIT)
+    if "/" in clean or "," in clean or clean.isdigit():
+        raise MalformedInput(f"{clean!r} cannot name a host.", "Use letters, digits, dots and dashes.")
+    return clean
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 19
+
+
+def _unknown(now: datetime) -> Remembered:
+    return Remembered(Condition.CLEAR, now, None, None, has_live_lease=False)
+
+
+def _missing(facts: list[CardFact], known: dict[str, RememberedCard], problem: str | None) -> list[CardFact]:
+    """Stand in for known cards that a survey does not show: lost, or blind when the provider has a problem."""
+    fault = CardFault.LOST if problem is None else CardFault.BLIND
+    told = problem or "it is missing from the survey"
+    seen = {fact.uuid for fact in facts}
+    return [
+        CardFact(uuid, card.index, card.model, card.memory_mib, fault=fault, problem=told[:400])
+        for uuid, card in known.items()
+        if uuid not in seen
+    ]
+
+
+def _row(each: _Judged) -> dict[str, Any]:
+    fact, judgement = each.fact, each.judgement
+    return {
+        "uuid": fact.uuid,
+        "index": fact.index,
+        "model": fact.model,
+        "memory_mib": fact.memory_mib,
+        "pci_bus_id": optional_line(fact.pci_bus_id, "PCI bus id", 40),
+        "parent_uuid": optional_line(fact.parent_uuid, "parent UUID", 120),
+        "condition": judgement.condition.value,
+        "condition_since": judgement.since.isoformat(),
+        "condition_detail": judgement.detail[:1000] if judgement.detail else None,
+        "quiet_until": judgement.quiet_until.isoformat() if judgement.quiet_until else None,
+        "baseline_mib": judgement.baseline_mib,
+        "used_mib": fact.used_mib,
+        "utilisation": fact.utilisation,
+        "processes": [_process_row(process) for process in each.processes],
+    }
+
+
+def _process_row(process: OwnedProcess) -> dict[str, Any]:
+    return {
+        "pid": process.fact.pid,
+        "owner": process.owner.value,
+        "text": tell_process(process)[:400],
+        "user": process.fact.user,
+        "memory_mib": process.fact.memory_mib,
+    }

@@ -1,0 +1,114 @@
+"""Sessions: who is calling, and their sign of life."""
+
+import re
+from datetime import timedelta
+
+from warploom.domain.errors import Busy, NotAllowed
+from warploom.domain.events import EventKind
+from warploom.domain.hosts import ProcessIdentity
+from warploom.domain.sessions import Actor, Caller, Role
+from warploom.domain.texts import NAME_LIMIT, one_line, optional_line
+from warploom.services.changes import Changes
+from warploom.store import sessions as session_store
+from warploom.store.sessions import KnownSession
+
+_NAME_MEMORY = timedelta(minutes=30)
+_PLAIN_NAME = re.compile(r"[^a-z0-9]+")
+
+
+def session_key(caller: Caller) -> str:
+    """Return what makes a session the same one: the name it gave itself, its process, or its agent's name."""
+    if caller.session_key:
+        return f"named:{one_line(caller.session_key, 'session name', 200)}"
+    if caller.process is not None:
+        return f"process:{caller.host or 'local'}:{caller.process.pid}:{caller.process.started}"
+    return f"agent:{caller.agent or 'anonymous'}"
+
+
+def base_name(client: str | None) -> str:
+    """Turn a client's name into an agent's: 'claude-code' becomes 'claude', nothing becomes 'agent'."""
+    plain = _PLAIN_NAME.sub("-", (client or "").lower()).strip("-")
+    return plain.removesuffix("-code")[:40].strip("-") or "agent"
+
+
+class SessionService:
+    """Makes actors out of callers, and keeps sessions and their leases alive."""
+
+    def __init__(self, changes: Changes, lease_time: timedelta, default_project: str) -> None:
+        self._changes = changes
+        self._lease_time = lease_time
+        self._project = default_project
+
+    async def identify(self, caller: Caller) -> Actor:
+        """Return the actor behind a caller, making its session at first contact.
+
+        Every call is a sign of life: it pushes the session's active leases out. A command run from a shell joins the
+        session whose process is its nearest ancestor.
+        """
+        clean = _clean(caller)
+        known = await self._touch(clean)
+        if known is None:
+            await self._create(clean)
+            known = await self._touch(clean)
+        if known is None:
+            raise Busy("The session was removed while it called.", "Call again.")
+        return Actor(known.session, known.agent, known.agent_name, known.project, caller.role)
+
+    async def heartbeat(self, caller: Caller) -> Actor:
+        """Note that a session lives; the same as any other call."""
+        return await self.identify(caller)
+
+    async def take_notices(self, actor: Actor) -> list[str]:
+        """Hand out what the session has not been told yet, each line once, quoted with its sender."""
+        async with self._changes.database.connection() as conn:
+            notices = await session_store.read_notices(conn, actor.session)
+        return [f"{notice.sent_at:%H:%M} UTC, from {notice.sender}: {notice.text}" for notice in notices]
+
+    async def _touch(self, caller: Caller) -> KnownSession | None:
+        processes = _lineage(caller)
+        async with self._changes.database.connection() as conn:
+            return await session_store.touch_session(
+                conn, session_key(caller), caller.host, processes, self._lease_time
+            )
+
+    async def _create(self, caller: Caller) -> None:
+        async with self._changes.begin() as change:
+            agent = caller.agent or await self._name(change.conn, caller)
+            session = await session_store.create_session(
+                change.conn, caller, session_key(caller), agent, caller.project or self._project
+            )
+            if session is not None:
+                change.tell(EventKind.SESSION_STARTED, {"agent": agent}, session=session)
+
+    async def _name(self, conn: session_store.Connection, caller: Caller) -> str:
+        if caller.process is None and caller.session_key is None:
+            return "anonymous"
+        return await session_store.free_agent_name(conn, base_name(caller.client), _NAME_MEMORY)
+
+
+def _clean(caller: Caller) -> Caller:
+    return Caller(
+        role=caller.role,
+        session_key=caller.session_key,
+        agent=optional_line(caller.agent, "agent name", NAME_LIMIT),
+        project=optional_line(caller.project, "project name", NAME_LIMIT),
+        client=optional_line(caller.client, "client name", NAME_LIMIT),
+        directory=optional_line(caller.directory, "directory", 500),
+        host=optional_line(caller.host, "host name", NAME_LIMIT),
+        process=caller.process,
+        ancestors=caller.ancestors,
+    )
+
+
+def _lineage(caller: Caller) -> list[ProcessIdentity]:
+    own = [caller.process] if caller.process is not None and caller.session_key is None else []
+    return [*caller.ancestors, *own]
+
+
+def require(actor: Actor, role: Role) -> None:
+    """Raise NotAllowed unless the actor has `role`."""
+    if actor.role is not role:
+        raise NotAllowed(
+            f"This needs the role {role.value}; you are {actor.role.value}.",
+            "Ask an operator of this Warploom to do it.",
+        )

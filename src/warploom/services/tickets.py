@@ -1,0 +1,357 @@
+"""Tickets: ask for cards, wait for them, learn why it takes so long, leave the queue."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from warploom.bus.hints import POLL_SECONDS
+from warploom.domain.cards import KnownCard
+from warploom.domain.errors import MalformedInput, NotFound, NotYours
+from warploom.domain.etas import UNKNOWN, Span, show_eta
+from warploom.domain.events import EventKind
+from warploom.domain.identifiers import CardId, HostId, LeaseId, TaskId, lease_name, session_name, ticket_name
+from warploom.domain.leases import END_SENTENCES, HeldCard, LeaseState, exports
+from warploom.domain.queues import forecast
+from warploom.domain.reasons import Ahead, waiting_chain
+from warploom.domain.sessions import Actor
+from warploom.domain.texts import spoken_list
+from warploom.domain.tickets import (
+    GpuRequest,
+    HeadStarts,
+    Me,
+    Standing,
+    TaskState,
+    TicketAnswer,
+    resolve_cards,
+)
+from warploom.services.changes import Change, Changes, names, ticket_topic
+from warploom.services.grants import GrantTimes, Round, grant_possible, slots_of
+from warploom.services.leases import LeaseService, candidates_of
+from warploom.store import cards as card_store
+from warploom.store import leases as lease_store
+from warploom.store import queues as queue_store
+from warploom.store import tickets as ticket_store
+from warploom.store.database import Connection
+from warploom.store.queues import Head
+from warploom.store.tickets import Ticket, TicketState
+
+LONGEST_WAIT_SECONDS = 55.0
+
+
+@dataclass(frozen=True, slots=True)
+class TicketRules:
+    """How the queue is ordered, how long leases and offers live, and the URL that holders are given."""
+
+    head_starts: HeadStarts
+    times: GrantTimes
+    url: str | None
+
+
+class TicketService:
+    """What can be done with tickets."""
+
+    def __init__(self, changes: Changes, leases: LeaseService, rules: TicketRules) -> None:
+        self._changes = changes
+        self._leases = leases
+        self._rules = rules
+
+    async def request(self, actor: Actor, request: GpuRequest, home: str | None = None) -> TicketAnswer:
+        """Ask for cards: a lease when they are free and it is one's turn, else a place in their queue.
+
+        Never blocks. Asking again for the same purpose returns the ticket that is open already. `home` is the caller's
+        own host. Raises Impossible for what could never be had.
+        """
+        async with self._changes.begin() as change:
+            cards = await card_store.read_cards(change.conn)
+            allowed = resolve_cards(request.need, cards, home)
+            named = sorted(allowed) if request.need.named else []
+            head_start = self._rules.head_starts.of(request.priority)
+            task = await ticket_store.insert_ticket(change.conn, actor, request, named, head_start)
+            if task is not None:
+                await self._enter(change, actor, task, request.job, cards, allowed)
+                return await self._answer(change.conn, task)
+        return await self._existing(actor, request)
+
+    async def explain(self, actor: Actor, task: TaskId) -> TicketAnswer:
+        """Say where a ticket stands: its lease, or one dominant reason, its place, when it starts and who is ahead."""
+        async with self._changes.database.connection() as conn:
+            return await self._answer(conn, task)
+
+    async def leave(self, actor: Actor, task: TaskId) -> TicketAnswer:
+        """Leave the queue, or give an offer back; a lease that is in use is released instead, with gpu_release."""
+        async with self._changes.begin() as change:
+            ticket = await _get(change.conn, task)
+            _require_own(actor, ticket)
+            cards = ticket.candidates or ticket.lease_cards
+            hosts = await ticket_store.hosts_of_cards(change.conn, cards)
+            await card_store.lock_cards(change.conn, hosts)
+            ticket = await _get(change.conn, task)
+            if ticket.state is TaskState.CLAIMED:
+                await self._withdraw(change, ticket)
+            elif await ticket_store.leave_ticket(change.conn, task, "left the queue"):
+                await ticket_store.dequeue(change.conn, task)
+                facts = await self._facts(change.conn, ticket)
+                change.tell(EventKind.TICKET_LEFT, facts, project=ticket.project, task=task, session=ticket.session)
+            await grant_possible(change, self._rules.times, Round(hosts), ticket.now)
+            return await self._answer(change.conn, task)
+
+    async def wait(self, actor: Actor, task: TaskId, seconds: float) -> TicketAnswer:
+        """Wait until a ticket is no longer queued, at most `seconds` (55 at most); holds no database connection.
+
+        A parked ticket whose owner waits again goes back into the queue first. Listens, then reads, then waits; reads
+        again every three seconds, so that a lost hint costs no more than that.
+        """
+        end = time.monotonic() + min(max(seconds, 0.0), LONGEST_WAIT_SECONDS)
+        with self._changes.bus.listen(ticket_topic(task)) as listener:
+            while True:
+                state = await self._state(task)
+                if state.is_parked:
+                    await self._resume(actor, task)
+                elif state.state not in (TaskState.READY, TaskState.PENDING) or time.monotonic() >= end:
+                    break
+                await listener.wait(min(POLL_SECONDS, end - time.monotonic()))
+        return await self.explain(actor, task)
+
+    async def me(self, actor: Actor, notices: list[str]) -> Me:
+        """Return what a session's agent holds and waits for: enough to go on after its context was compacted."""
+        async with self._changes.database.connection() as conn:
+            tickets = await ticket_store.open_tickets(conn, actor)
+            cards = await card_store.read_cards(conn)
+            answers = [await self._present(conn, ticket, cards) for ticket in tickets]
+            now = await conn.fetchval("select clock_now()")
+            project = await conn.fetchval("select name from project where id = $1", actor.project)
+        held = [answer for answer in answers if answer.lease is not None]
+        waiting = [answer for answer in answers if answer.lease is None]
+        return Me(
+            session=session_name(actor.session),
+            agent=actor.agent_name,
+            project=project,
+            at=now,
+            leases=held,
+            tickets=waiting,
+            notices=notices,
+            next=_next_for(held, waiting),
+        )
+
+    async def offers(self, actor: Actor) -> list[TicketAnswer]:
+        """Return the offers a session's agent has not accepted yet."""
+        async with self._changes.database.connection() as conn:
+            tickets = [
+                ticket
+                for ticket in await ticket_store.open_tickets(conn, actor)
+                if ticket.lease_state is LeaseState.OFFERED and ticket.session == actor.session
+            ]
+            if not tickets:
+                return []
+            cards = await card_store.read_cards(conn)
+            return [await self._present(conn, ticket, cards) for ticket in tickets]
+
+    async def grant_everywhere(self) -> int:
+        """Put ready tickets that stand in no queue back at their age, and grant what is possible on every host.
+
+        Changes grant by themselves; this is the net under them. Returns how many grants were made.
+        """
+        async with self._changes.begin() as change:
+            cards = await card_store.read_cards(change.conn)
+            for task in await ticket_store.stray_tickets(change.conn):
+                ticket = await _get(change.conn, task)
+                await ticket_store.enqueue(change.conn, task, candidates_of(ticket, cards))
+            hosts = await queue_store.hosts_with_work(change.conn)
+            if not hosts:
+                return 0
+            now = await change.conn.fetchval("select clock_now()")
+            return len(await grant_possible(change, self._rules.times, Round(hosts), now))
+
+    async def _enter(
+        self, change: Change, actor: Actor, task: TaskId, job: str, cards: list[KnownCard], allowed: list[CardId]
+    ) -> None:
+        await ticket_store.enqueue(change.conn, task, allowed)
+        chosen = [card for card in cards if card.card in set(allowed)]
+        facts = {"agent": actor.agent_name, "title": job, "cards": names(card.name for card in chosen)}
+        change.tell(
+            EventKind.TICKET_QUEUED, facts, project=actor.project, task=task, session=actor.session, cards=allowed
+        )
+        hosts = sorted({card.host_id for card in chosen})
+        now = await change.conn.fetchval("select clock_now()")
+        await grant_possible(change, self._rules.times, Round(hosts, present=task), now)
+
+    async def _existing(self, actor: Actor, request: GpuRequest) -> TicketAnswer:
+        async with self._changes.database.connection() as conn:
+            task = await ticket_store.find_ticket(conn, actor, request.purpose)
+        if task is None:
+            return await self.request(actor, request)
+        state = await self._state(task)
+        if state.is_parked:
+            await self._resume(actor, task)
+        return replace(await self.explain(actor, task), deduplicated=True)
+
+    async def _resume(self, actor: Actor, task: TaskId) -> None:
+        async with self._changes.begin() as change:
+            ticket = await _get(change.conn, task)
+            _require_own(actor, ticket)
+            cards = await card_store.read_cards(change.conn)
+            allowed = candidates_of(ticket, cards)
+            hosts = sorted({card.host_id for card in cards if card.card in set(allowed)})
+            await card_store.lock_cards(change.conn, hosts)
+            if not await ticket_store.resume_ticket(change.conn, task):
+                return
+            await ticket_store.enqueue(change.conn, task, allowed)
+            ticket = await _get(change.conn, task)
+            facts = await self._facts(change.conn, ticket)
+            change.tell(EventKind.TICKET_RESUMED, facts, project=ticket.project, task=task, session=ticket.session)
+            await grant_possible(change, self._rules.times, Round(hosts), ticket.now)
+
+    async def _withdraw(self, change: Change, ticket: Ticket) -> None:
+        if ticket.lease_state is LeaseState.ACTIVE:
+            lease = lease_name(ticket.lease or 0)
+            raise MalformedInput(
+                f"{ticket_name(ticket.task)} does not wait any more: it holds {lease}.",
+                f'Call gpu_release("{lease}") once your job has ended.',
+            )
+        held = await lease_store.get_lease(change.conn, LeaseId(ticket.lease or 0))
+        assert held is not None
+        await self._leases.withdraw(change, held)
+
+    async def _state(self, task: TaskId) -> TicketState:
+        async with self._changes.database.connection() as conn:
+            state = await ticket_store.ticket_state(conn, task)
+        if state is None:
+            raise _no_ticket(task)
+        return state
+
+    async def _facts(self, conn: Connection, ticket: Ticket) -> dict[str, str]:
+        chosen = set(ticket.candidates or ticket.lease_cards or ticket.need_cards)
+        cards = await card_store.read_cards(conn)
+        joined = names(card.name for card in cards if card.card in chosen) or "any card"
+        return {"agent": ticket.agent_name, "title": ticket.title, "cards": joined}
+
+    async def _answer(self, conn: Connection, task: TaskId) -> TicketAnswer:
+        ticket = await _get(conn, task)
+        return await self._present(conn, ticket, await card_store.read_cards(conn))
+
+    async def _present(self, conn: Connection, ticket: Ticket, cards: Sequence[KnownCard]) -> TicketAnswer:
+        if ticket.state is TaskState.CLAIMED and ticket.lease is not None:
+            return self._present_lease(ticket, ticket.lease, cards)
+        if ticket.state is TaskState.READY:
+            return await self._present_waiting(conn, ticket, cards)
+        name = ticket_name(ticket.task)
+        if ticket.is_parked:
+            return _plain(
+                ticket,
+                Standing.PARKED,
+                ticket.outcome or "parked",
+                f"Run `warploom wait {name}` to go back into the queue at its original age.",
+            )
+        reason = ticket.outcome or (END_SENTENCES[ticket.lease_end] if ticket.lease_end else ticket.state.value)
+        return _plain(ticket, Standing.ENDED, reason, "Ask again with gpu_request if you still need a card.")
+
+    def _present_lease(self, ticket: Ticket, lease: int, cards: Sequence[KnownCard]) -> TicketAnswer:
+        held = [card for card in cards if card.card in set(ticket.lease_cards)]
+        slots = [HeldCard(card.name, card.uuid, card.index) for card in held]
+        name = lease_name(lease)
+        is_active = ticket.lease_state is LeaseState.ACTIVE
+        start = (
+            "Prefix your command with these variables." if is_active else "Start the job now: that accepts the offer."
+        )
+        return TicketAnswer(
+            ticket=ticket_name(ticket.task),
+            title=ticket.title,
+            state=Standing.ACTIVE if is_active else Standing.OFFERED,
+            agent=ticket.agent_name,
+            cards=[card.name for card in held],
+            lease=name,
+            export=exports(lease, slots, ticket.env_style, self._rules.url),
+            expires_at=ticket.expires_at,
+            next=f'{start} Call gpu_release("{name}") when the job ends.',
+        )
+
+    async def _present_waiting(self, conn: Connection, ticket: Ticket, cards: Sequence[KnownCard]) -> TicketAnswer:
+        candidates = set(ticket.candidates)
+        fitting = [card for card in cards if card.card in candidates]
+        hosts = sorted({card.host_id for card in fitting})
+        heads = await queue_store.read_heads(conn, hosts)
+        places = await queue_store.places_of(conn, ticket.task)
+        starts = _start_of(ticket, cards, hosts, heads)
+        await ticket_store.promise_start(conn, ticket.task, starts)
+        place = min(places.values(), default=1)
+        ahead = _ahead(ticket, heads, candidates)
+        chain = waiting_chain(fitting, ticket.need_count, ahead[:5], place - 1, ticket.now)
+        name = ticket_name(ticket.task)
+        return TicketAnswer(
+            ticket=name,
+            title=ticket.title,
+            state=Standing.QUEUED,
+            agent=ticket.agent_name,
+            cards=[card.name for card in fitting],
+            place=place,
+            reason=chain[0],
+            chain=chain,
+            starts=show_eta(starts, ticket.now),
+            also_free=_also_free(cards, candidates, heads),
+            next=(
+                f"Run `warploom wait {name}` in the background and end your turn; it exits when "
+                f"{'the card is' if ticket.need_count == 1 else 'the cards are'} yours. "
+                "Do not use another card unless the user says so."
+            ),
+        )
+
+
+def _start_of(ticket: Ticket, cards: Sequence[KnownCard], hosts: list[HostId], heads: list[Head]) -> Span:
+    slots = slots_of([card for card in cards if card.host_id in set(hosts)], ticket.now)
+    return forecast(slots, [head.waiting for head in heads], ticket.now).get(ticket.task, UNKNOWN)
+
+
+def _ahead(ticket: Ticket, heads: list[Head], candidates: set[CardId]) -> list[Ahead]:
+    own = (ticket.order_key, ticket.task)
+    return [
+        Ahead(head.waiting.task, head.title, head.agent, head.ready_at)
+        for head in heads
+        if (head.order_key, head.waiting.task) < own and head.waiting.candidates & candidates
+    ]
+
+
+def _also_free(cards: Sequence[KnownCard], candidates: set[CardId], heads: list[Head]) -> list[str]:
+    wanted = {card for head in heads for card in head.waiting.candidates}
+    return [card.name for card in cards if card.is_grantable and card.card not in candidates | wanted][:8]
+
+
+def _plain(ticket: Ticket, state: Standing, reason: str, next_step: str) -> TicketAnswer:
+    return TicketAnswer(
+        ticket=ticket_name(ticket.task),
+        title=ticket.title,
+        state=state,
+        agent=ticket.agent_name,
+        reason=reason,
+        next=next_step,
+        lease=lease_name(ticket.lease) if ticket.lease is not None else None,
+    )
+
+
+def _next_for(held: list[TicketAnswer], waiting: list[TicketAnswer]) -> str:
+    offered = [answer.lease or "" for answer in held if answer.state is Standing.OFFERED]
+    if offered:
+        return f"Accept {spoken_list(offered)} by starting the job or reporting on it before the offer runs out."
+    if held:
+        return "Go on with what you hold, and call gpu_release as soon as it ends."
+    if waiting:
+        return f"Run `warploom wait {waiting[0].ticket}` in the background and end your turn."
+    return "You hold nothing and wait for nothing; ask with gpu_request when you need a card."
+
+
+async def _get(conn: Connection, task: TaskId) -> Ticket:
+    ticket = await ticket_store.get_ticket(conn, task)
+    if ticket is None:
+        raise _no_ticket(task)
+    return ticket
+
+
+def _no_ticket(task: TaskId) -> NotFound:
+    return NotFound(f"There is no ticket {ticket_name(task)}.", "loom_me lists the tickets you wait with.")
+
+
+def _require_own(actor: Actor, ticket: Ticket) -> None:
+    if actor.agent != ticket.agent:
+        raise NotYours(
+            f"{ticket_name(ticket.task)} belongs to {ticket.agent_name}, not to {actor.agent_name}.",
+            "Name a ticket of your own; loom_me lists them.",
+        )
