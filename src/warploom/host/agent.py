@@ -1,0 +1,128 @@
+"""The host agent: surveys its cards again and again, and at once when the server asks."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+from warploom.client.connection import pause_before
+from warploom.domain.cards import Condition
+from warploom.domain.hosts import Survey, SurveyAnswer
+from warploom.domain.texts import spoken_list, spoken_memory
+from warploom.host.link import Link
+from warploom.host.survey import Surveyor
+
+log = logging.getLogger(__name__)
+
+QUICK = timedelta(seconds=0.1)
+_SLOWING = 1.5
+_LONG_POLL_SECONDS = 25.0
+_HASTY_SECONDS = 1.0
+
+
+class Pace:
+    """How soon to look again: at the usual interval, and quickly while a card settles, ever slower if that takes long."""
+
+    def __init__(self, interval: timedelta, quick: timedelta = QUICK) -> None:
+        self._interval = interval
+        self._quick = quick
+        self._next = quick
+
+    def after(self, answer: SurveyAnswer) -> timedelta:
+        """Return the pause before the next look."""
+        if Condition.SETTLING not in answer.conditions.values():
+            self._next = self._quick
+            return self._interval
+        pause, self._next = self._next, self._next * _SLOWING
+        return min(pause, self._interval)
+
+    def hurry(self) -> None:
+        """Begin quickly again: something new is expected."""
+        self._next = self._quick
+
+
+class HostAgent:
+    """Two threads: one looks and tells, one waits for orders. Neither ends before `stop`, whatever goes wrong."""
+
+    def __init__(self, host: str, surveyor: Surveyor, link: Link) -> None:
+        self._host = host
+        self._surveyor = surveyor
+        self._link = link
+        self._stopping = threading.Event()
+        self._wanted = threading.Event()
+        self._pace = Pace(surveyor.interval)
+        self._outlook: object = None
+        self._cursor: str | None = None
+        self._refused_surveys = 0
+        self._refused_polls = 0
+
+    def run(self) -> None:
+        """Work until `stop` is called; what still hangs in a driver or on the server then ends with the process."""
+        for work in (self._survey, self._follow_orders):
+            threading.Thread(target=work, name=work.__name__, daemon=True).start()
+        self._stopping.wait()
+
+    def stop(self) -> None:
+        """End `run` at once; safe in a signal handler."""
+        self._stopping.set()
+        self._wanted.set()
+
+    def _survey(self) -> None:
+        while not self._stopping.is_set():
+            self._wanted.clear()
+            self._wanted.wait(self._survive(self._look_and_tell))
+
+    def _follow_orders(self) -> None:
+        while not self._stopping.is_set():
+            self._stopping.wait(self._survive(self._obey))
+
+    def _survive(self, work: Callable[[], float]) -> float:
+        try:
+            return work()
+        except Exception:
+            log.exception("This round failed; the next one follows.")
+            return self._surveyor.interval.total_seconds()
+
+    def _look_and_tell(self) -> float:
+        """Make one survey and return the seconds until the next."""
+        survey = self._surveyor.look()
+        self._log_changes(survey)
+        answer = self._link.call(lambda server: server.survey(self._host, survey))
+        if answer is None:
+            self._refused_surveys += 1
+            return pause_before(self._refused_surveys)
+        self._refused_surveys = 0
+        return self._pace.after(answer).total_seconds()
+
+    def _obey(self) -> float:
+        """Wait for one order and return the seconds to pause: none, unless the server is away or answers hastily."""
+        asked_at, cursor = time.monotonic(), self._cursor
+        orders = self._link.call(lambda server: server.orders(self._host, cursor, _LONG_POLL_SECONDS))
+        if orders is None:
+            self._refused_polls += 1
+            return pause_before(self._refused_polls)
+        if orders.survey or self._refused_polls:
+            self._pace.hurry()
+            self._wanted.set()
+        self._refused_polls = 0
+        self._cursor = orders.cursor
+        is_hasty = orders.cursor == cursor and time.monotonic() - asked_at < _HASTY_SECONDS
+        return QUICK.total_seconds() if is_hasty and orders.survey else _HASTY_SECONDS if is_hasty else 0.0
+
+    def _log_changes(self, survey: Survey) -> None:
+        faults = [(card.uuid, card.fault) for card in survey.cards]
+        outlook = (survey.provider, survey.driver, survey.problem is None, faults)
+        if outlook != self._outlook:
+            self._outlook = outlook
+            log.info("%s: %s", self._host, describe(survey))
+
+
+def describe(survey: Survey) -> str:
+    """Say in one line what a host has and what ails it."""
+    if survey.problem is not None:
+        return survey.problem
+    models = [f"{card.model} {spoken_memory(card.memory_mib)}" for card in survey.cards]
+    noun = "card" if len(models) == 1 else "cards"
+    faults = [f"{card.index} is {card.fault}: {card.problem}" for card in survey.cards if card.fault is not None]
+    return "; ".join([f"{len(models)} {noun} ({spoken_list(models)}), driver {survey.driver}", *faults])

@@ -1,0 +1,108 @@
+"""Tells which processes use the fake cards just now, from the files that they wrote."""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import msgspec
+
+from warploom.domain.hosts import ProcessFact
+from warploom.host.processes import ProcessBook
+
+T = TypeVar("T")
+
+_BUSY_PERCENT = 95
+
+
+class Files(Generic[T]):
+    """Decoded files, read again only when they were replaced."""
+
+    def __init__(self, decode: Callable[[bytes], T]) -> None:
+        self._decode = decode
+        self._known: dict[Path, tuple[tuple[int, int, int], T]] = {}
+
+    def read(self, path: Path) -> T | None:
+        """Return a file's content, None when there is no file; raise what `decode` raises."""
+        try:
+            seen = path.stat()
+            version = (seen.st_ino, seen.st_mtime_ns, seen.st_size)
+            known = self._known.get(path)
+            if known is None or known[0] != version:
+                known = self._known[path] = (version, self._decode(path.read_bytes()))
+        except FileNotFoundError:
+            self._known.pop(path, None)
+            return None
+        return known[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A process's use of a card, as `fake_context.occupy` wrote it down; `started` None where it could not tell."""
+
+    pid: int
+    uuid: str
+    memory_mib: int
+    started: int | None = None
+    utilisation: int | None = None
+
+
+@dataclass(slots=True)
+class Use:
+    """What the contexts of one card come to."""
+
+    processes: list[ProcessFact] = field(default_factory=list[ProcessFact])
+    utilisation: int = 0
+    draining_mib: int = 0
+
+
+class Contexts:
+    """The contexts of one home. One counts while exactly its process runs; then its memory drains, and its file goes."""
+
+    def __init__(self, folder: Path, book: ProcessBook) -> None:
+        self._folder = folder
+        self._book = book
+        self._files = Files(_decode)
+        self._starts: dict[Path, int] = {}
+        self._ended_at: dict[Path, float] = {}
+
+    def uses(self, drain_seconds: Mapping[str, float]) -> dict[str, Use]:
+        """Return the use of each card named in `drain_seconds`, which says how long its memory takes to drain."""
+        uses = {uuid: Use() for uuid in drain_seconds}
+        for path in self._paths():
+            context = self._files.read(path)
+            if context is not None:
+                self._count(path, context, uses.get(context.uuid) or Use(), drain_seconds.get(context.uuid, 0))
+        return uses
+
+    def _paths(self) -> list[Path]:
+        try:
+            names = [entry.name for entry in os.scandir(self._folder)]
+        except FileNotFoundError:
+            return []
+        return [self._folder / name for name in sorted(names) if name.endswith(".json") and name[0] != "."]
+
+    def _count(self, path: Path, context: Context, use: Use, drain_seconds: float) -> None:
+        fact = self._book.fact(context.pid, memory_mib=context.memory_mib)
+        started = context.started or self._starts.setdefault(path, 0 if fact is None else fact.started)
+        if fact is not None and fact.started == started:
+            use.processes.append(fact)
+            busy = _BUSY_PERCENT if context.utilisation is None else context.utilisation
+            use.utilisation = min(100, use.utilisation + busy)
+            return
+        gone_for = time.monotonic() - self._ended_at.setdefault(path, time.monotonic())
+        if gone_for < drain_seconds:
+            use.draining_mib += round(context.memory_mib * (1 - gone_for / drain_seconds))
+            return
+        path.unlink(missing_ok=True)
+        self._starts.pop(path, None)
+        self._ended_at.pop(path, None)
+
+
+def _decode(content: bytes) -> Context | None:
+    try:
+        return msgspec.json.decode(content, type=Context)
+    except msgspec.DecodeError:
+        return None
