@@ -1,0 +1,86 @@
+"""`warploom drain` and `undrain`: taking a card out of service and putting it back, with a look at what that means."""
+
+import sys
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from warploom.cli.exits import Exit
+from warploom.cli.options import CardName, Json
+from warploom.cli.output import emit, note, present, say
+from warploom.cli.reach import Reach
+from warploom.client.connection import Client
+from warploom.domain.cards import DrainAnswer, Rack
+from warploom.domain.errors import MalformedInput, NotFound
+from warploom.domain.texts import spoken_list
+
+app = typer.Typer(rich_markup_mode=None)
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
+Reason = Annotated[str | None, typer.Option("--reason", "-r", help="Why, for everybody who looks at the card.")]
+_Change = Callable[[Client, str, bool], DrainAnswer]
+
+
+@app.command(epilog='Example: warploom drain local/0 --reason "fan replacement"')
+def drain(card: CardName, yes: Yes = False, reason: Reason = None, as_json: Json = False) -> int:
+    """Grant nothing more on a card; what runs there goes on. Shows what that means and asks first.
+
+    With --json and without --yes it only shows.
+    """
+    return _change(card, lambda client, name, preview: client.drain(name, reason, preview=preview), yes, as_json)
+
+
+@app.command(epilog="Example: warploom undrain local/0")
+def undrain(card: CardName, yes: Yes = False, reason: Reason = None, as_json: Json = False) -> int:
+    """Put a drained card back in service. Shows what that means and asks first.
+
+    With --json and without --yes it only shows.
+    """
+    return _change(card, lambda client, name, preview: client.undrain(name, reason, preview=preview), yes, as_json)
+
+
+def find_card(rack: Rack, text: str) -> str:
+    """Resolve what people call a card (its name, its index where only one card has it, its UUID) to `host/index`."""
+    wanted = text.strip()
+    lanes = [lane for host in rack.hosts for lane in host.cards]
+    found = [lane.card for lane in lanes if wanted in (lane.card, lane.uuid)]
+    found = found or [lane.card for lane in lanes if wanted == str(lane.index)]
+    if not found:
+        known = spoken_list([lane.card for lane in lanes]) or "none yet"
+        raise NotFound(f"There is no card {wanted[:40]!r}.", f"The cards are: {known}.")
+    if len(found) > 1:
+        raise MalformedInput(
+            f"{wanted[:40]!r} could be {spoken_list(found)}.", f"Name one of them, such as {found[0]}."
+        )
+    return found[0]
+
+
+def _change(text: str, change: _Change, yes: bool, as_json: bool) -> int:
+    reach = Reach(as_operator=True)
+    card = find_card(reach.call(lambda client: client.rack()), text)
+    if not yes:
+        preview = reach.call(lambda client: change(client, card, True))
+        if as_json:
+            emit(preview)
+            return Exit.DONE
+        say(_lines(preview))
+        if not _agreed(card):
+            note("Nothing was changed.")
+            return Exit.REFUSED
+    answer = reach.call(lambda client: change(client, card, False))
+    present(answer, _lines(answer), as_json=as_json)
+    return Exit.DONE
+
+
+def _agreed(card: str) -> bool:
+    if not sys.stdin.isatty():
+        note(f"Nobody can be asked here; add --yes to do this to {card}.")
+        return False
+    return typer.confirm("Do this?", default=False, err=True)
+
+
+def _lines(answer: DrainAnswer) -> list[str]:
+    state = answer.service.value.replace("_", " ")
+    head = f"{answer.card} is {state} now." if answer.done else f"{answer.card} is in question; this would happen:"
+    return [head, *(f"  - {consequence}" for consequence in answer.consequences)]

@@ -1,0 +1,42 @@
+"""The exit codes of every command, so that scripts and agents can tell one ending from another."""
+
+from enum import IntEnum
+
+from warploom.domain.errors import Busy, LeaseLost, SchemaMismatch, Unreachable, WarploomError
+
+
+class Exit(IntEnum):
+    """How a command ended; `MEANINGS` has one sentence for each."""
+
+    DONE = 0
+    BAD = 1
+    USAGE = 2
+    REFUSED = 3
+    ENDED = 4
+    TIMED_OUT = 5
+    UNREACHABLE = 6
+    INTERRUPTED = 130
+
+
+MEANINGS: dict[Exit, str] = {
+    Exit.DONE: "granted, or done",
+    Exit.BAD: "doctor found something bad, or Warploom itself failed",
+    Exit.USAGE: "the command line could not be read",
+    Exit.REFUSED: "refused: impossible, not found, malformed or not allowed",
+    Exit.ENDED: "the lease or ticket is over: ended, lapsed or parked",
+    Exit.TIMED_OUT: "the time given with --timeout passed; the place in the queue is kept",
+    Exit.UNREACHABLE: "the stack could not be reached",
+    Exit.INTERRUPTED: "stopped by Ctrl-C",
+}
+
+
+def exit_for(error: WarploomError) -> Exit:
+    """Return the code that a refusal ends a command with."""
+    if isinstance(error, Unreachable | Busy | SchemaMismatch):
+        return Exit.UNREACHABLE
+    return Exit.ENDED if isinstance(error, LeaseLost) else Exit.REFUSED
+
+
+def table() -> str:
+    """Write the codes as the lines that end the help of commands which have several."""
+    return "\n\n\b\nExit codes:\n" + "\n".join(f"  {code.value:<3} {meaning}" for code, meaning in MEANINGS.items())

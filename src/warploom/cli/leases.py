@@ -1,0 +1,53 @@
+"""`warploom release`, `extend` and `report`: what the holder of a card says about its lease."""
+
+from typing import Annotated
+
+import typer
+
+from warploom.cli.answers import lease_lines
+from warploom.cli.options import Json, Lease
+from warploom.cli.output import note, present
+from warploom.cli.reach import Reach
+from warploom.domain.identifiers import lease_name, parse_lease
+from warploom.domain.leases import LeaseAnswer, check_step
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command(epilog="Example: warploom release L-42")
+def release(lease: Lease, as_json: Json = False) -> None:
+    """Give a lease's cards back as soon as its job has ended. Releasing twice is success."""
+    name = lease_name(parse_lease(lease))
+    _show(Reach().call(lambda client: client.release(name)), as_json=as_json)
+
+
+@app.command(epilog='Example: warploom extend L-42 30 --reason "two more epochs"')
+def extend(
+    lease: Lease,
+    minutes: Annotated[float, typer.Argument(help="How many more minutes the job needs.", metavar="MINUTES")],
+    reason: Annotated[str, typer.Option("--reason", "-r", help="Why, for those who wait.")] = "it takes longer",
+    as_json: Json = False,
+) -> None:
+    """Say that a job will take longer, so that the estimates of those who wait stay honest."""
+    name = lease_name(parse_lease(lease))
+    _show(Reach().call(lambda client: client.extend(name, minutes, reason)), as_json=as_json)
+
+
+@app.command(epilog="Example: warploom report L-42 120 3000")
+def report(
+    lease: Lease,
+    step: Annotated[int, typer.Argument(help="Steps done.", metavar="STEP")],
+    total: Annotated[int | None, typer.Argument(help="Steps in all.", metavar="[TOTAL]")] = None,
+    as_json: Json = False,
+) -> None:
+    """Report how far a job is, for jobs that cannot call warploom.report() themselves."""
+    name = lease_name(parse_lease(lease))
+    check_step(step, total)
+    _show(Reach().call(lambda client: client.report(name, step, total)), as_json=as_json)
+
+
+def _show(answer: LeaseAnswer, *, as_json: bool) -> None:
+    present(answer, lease_lines(answer), as_json=as_json)
+    if not as_json:
+        for notice in answer.notices:
+            note(f"notice  {notice}")

@@ -1,0 +1,50 @@
+"""What commands print: inert text for people, one JSON value for machines."""
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from warploom.domain.errors import WarploomError
+
+
+def inert(text: str) -> str:
+    """Make any text harmless to a terminal: escapes, newlines and direction marks become blanks."""
+    if text.isprintable():
+        return text
+    return "".join(mark if mark.isprintable() else " " for mark in text)
+
+
+def say(lines: Iterable[str]) -> None:
+    """Print the lines a command answers with."""
+    for line in lines:
+        print(inert(line))
+    sys.stdout.flush()
+
+
+def note(line: str) -> None:
+    """Tell people something beside the answer, on stderr."""
+    print(inert(line), file=sys.stderr, flush=True)
+
+
+def emit(value: Any) -> None:
+    """Print one value as one line of JSON."""
+    print(msgspec.json.encode(value).decode(), flush=True)
+
+
+def present(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
+    """Print an answer in the form that was asked for."""
+    if as_json:
+        emit(value)
+    else:
+        say(lines)
+
+
+def refuse(error: WarploomError, *, as_json: bool) -> None:
+    """Print a refusal: the cause and the next step on stderr, or one JSON object on stdout."""
+    if as_json:
+        emit({"error": {"code": error.code, "cause": error.cause, "next": error.next_step}})
+        return
+    note(error.cause)
+    note(error.next_step)

@@ -1,0 +1,95 @@
+"""How commands reach a server: the one that is set, or the local stack, which is started when it does not answer."""
+
+import json
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from warploom.cli.output import note
+from warploom.client.connection import Client, pause_before
+from warploom.client.identity import server_url, shell_caller
+from warploom.config import Settings
+from warploom.domain.errors import Busy, Unreachable
+
+T = TypeVar("T")
+
+_ATTEMPTS_BETWEEN_STARTS = 6
+
+
+class Reach:
+    """A way to the server that survives its restarts, and its coming back at another address."""
+
+    def __init__(self, settings: Settings | None = None, *, as_operator: bool = False) -> None:
+        self.settings = settings or Settings.load()
+        keys = (self.settings.key, self.settings.operator_key)
+        self._key = next(filter(None, reversed(keys) if as_operator else keys), None)
+        self._caller = shell_caller(self.settings)
+        self._client: Client | None = None
+
+    @property
+    def is_ours(self) -> bool:
+        """Say whether the local stack is meant, which may be started, and not a server that somebody else runs."""
+        return self.settings.url is None
+
+    @property
+    def client(self) -> Client:
+        """A client for the server's present address."""
+        url = server_url(self.settings)
+        if self._client is None or self._client.url != url:
+            self._client = Client(url, self._caller, self._key)
+        return self._client
+
+    def call(self, action: Callable[[Client], T]) -> T:
+        """Do one thing with the server, starting the local stack when nothing answers."""
+        try:
+            return action(self.client)
+        except Unreachable:
+            if not self.is_ours:
+                raise
+        self._start()
+        return action(self.client)
+
+    def insist(self, action: Callable[[Client], T], patience: float) -> T:
+        """Do one thing with the server, trying again for `patience` seconds while it cannot be reached.
+
+        A local stack that crashed is started again; one that was stopped on purpose is not.
+        """
+        give_up_at, attempt = time.monotonic() + patience, 0
+        while True:
+            try:
+                return action(self.client)
+            except (Unreachable, Busy) as error:
+                left = give_up_at - time.monotonic()
+                if left <= 0:
+                    raise
+                if attempt == 0:
+                    note(f"{error.cause} Trying again for up to {patience / 60:.0f} min.")
+            if attempt % _ATTEMPTS_BETWEEN_STARTS == 0 and self._has_crashed():
+                self._try_start()
+            attempt += 1
+            time.sleep(min(pause_before(attempt), left))
+
+    def _has_crashed(self) -> bool:
+        """An orderly stop removes the supervisor's record; a crash leaves it behind with a process that is gone."""
+        if not self.is_ours:
+            return False
+        from warploom.client.processes import is_alive
+        from warploom.domain.hosts import ProcessIdentity
+
+        try:
+            record = json.loads((self.settings.home / "run" / "daemon.json").read_text(encoding="utf-8"))
+            return not is_alive(ProcessIdentity(int(record["pid"]), int(record["started"])))
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+
+    def _try_start(self) -> None:
+        try:
+            self._start()
+        except Unreachable as error:
+            note(str(error))
+
+    def _start(self) -> None:
+        from warploom.embedded.start import start
+
+        note("Starting the local stack …")
+        start(self.settings)

@@ -1,0 +1,138 @@
+"""Draws the rack as lines of text that fit the width of a terminal."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from rich.cells import cell_len, set_cell_size
+from rich.text import Text
+
+from warploom.cli.answers import when
+from warploom.cli.output import inert
+from warploom.domain.cards import GLYPHS, CardLane, CardState, HostLanes, QueuePlace, Rack
+from warploom.domain.etas import EtaView, EtaWord
+from warploom.domain.leases import Holder, Label, LeaseState
+from warploom.domain.texts import spoken_duration
+
+LEAST_WIDTH: Final = 60
+_STYLES: Final = {
+    CardState.FREE: "green",
+    CardState.LEASED: "cyan",
+    CardState.OFFERED: "cyan",
+    CardState.SETTLING: "cyan",
+    CardState.OVERDUE: "yellow",
+    CardState.OCCUPIED: "yellow",
+    CardState.FOREIGN: "yellow",
+    CardState.GHOST: "yellow",
+    CardState.DRAINED: "bright_black",
+}
+_FAULT_STYLE: Final = "red"
+_STATE_WIDTH: Final = 12
+_LEAST_TITLE: Final = 16
+_WIDEST_AGENT: Final = 16
+_DEEP: Final = " " * 7
+_DOT: Final = " · "
+_GAP: Final = "  "
+_SECONDS_SHOWN_EXACTLY: Final = 10
+
+
+def screen(rack: Rack, width: int) -> Text:
+    """Draw every host with its cards and their queues; what does not fit is shortened, never wrapped into a next line."""
+    width = max(width, LEAST_WIDTH)
+    lines: list[Text] = []
+    for host in rack.hosts:
+        lines.append(_host_line(host, rack.at))
+        if host.problem:
+            lines.append(Text(f"  {_cut(host.problem, width - 2)}", "yellow"))
+        for lane in host.cards:
+            lines.extend(_lane_lines(lane, rack.at, width))
+    if not rack.hosts:
+        lines.append(Text(_cut(rack.next, width)))
+    lines.extend(Text(f"notice  {_cut(notice, width - 8)}", "yellow") for notice in rack.notices)
+    return Text("\n").join(lines)
+
+
+def _host_line(host: HostLanes, now: datetime) -> Text:
+    line = Text(f"{inert(host.host):<8}", "bold")
+    seconds = max(0.0, (now - host.surveyed_at).total_seconds())
+    age = f"{seconds:.1f} s" if seconds < _SECONDS_SHOWN_EXACTLY else spoken_duration(now - host.surveyed_at)
+    if host.is_present:
+        return line.append(f"surveyed {age} ago", "not bold bright_black")
+    return line.append(f"silent for {age}: nothing is granted here", "not bold red")
+
+
+def _lane_lines(lane: CardLane, now: datetime, width: int) -> list[Text]:
+    lines = _card_lines(lane, now, width)
+    if lane.holder is None and lane.state is not CardState.FREE:
+        lines.append(Text(_DEEP + _cut(lane.say, width - len(_DEEP))))
+    lines.extend(_queue_lines(lane.queue, width))
+    if lane.waiting > len(lane.queue):
+        lines.append(Text(f"{_DEEP}… and {lane.waiting - len(lane.queue)} more", "bright_black"))
+    return lines
+
+
+def _card_lines(lane: CardLane, now: datetime, width: int) -> list[Text]:
+    """One line, or a second one for who and how far where the first has no room for them."""
+    state = f"{GLYPHS[lane.state]} {lane.state.value}  "
+    line = Text(f"  {lane.index:<3}").append(f"{state:<{_STATE_WIDTH}}", _STYLES.get(lane.state, _FAULT_STYLE))
+    if lane.holder is None:
+        return [line.append(f"for {spoken_duration(now - lane.since)}")]
+    ending = _ending(lane.holder, lane.free)
+    line.append(f"{lane.holder.lease}  ")
+    room = width - line.cell_len - cell_len(ending) - len(_GAP)
+    title, rest = inert(lane.holder.title), _who_and_how_far(lane.holder)
+    if min(cell_len(title), _LEAST_TITLE) + cell_len(_DOT + rest) <= room:
+        title = _cut(title, room - cell_len(_DOT + rest)) + _DOT + rest
+        return [line.append(title + _GAP).append(ending, "bright_black")]
+    line.append(_cut(title, room) + _GAP).append(ending, "bright_black")
+    return [line, Text(_DEEP + _cut(rest, width - len(_DEEP)))]
+
+
+def _who_and_how_far(holder: Holder) -> str:
+    labels = [label.value for label in holder.labels if label is not Label.OVERDUE]
+    return _DOT.join(map(inert, [holder.agent, *_steps(holder), *labels]))
+
+
+def _steps(holder: Holder) -> list[str]:
+    if holder.step is None:
+        return []
+    return [f"{holder.step:,}/{holder.total:,}" if holder.total is not None else f"step {holder.step:,}"]
+
+
+def _ending(holder: Holder, free: EtaView) -> str:
+    if holder.state is LeaseState.OFFERED:
+        return f"until {holder.expires_at.astimezone():%H:%M:%S}"
+    if free.word is EtaWord.UNKNOWN:
+        return "end unknown"
+    return f"free {when(free.text)}  {free.word.value}"
+
+
+def _queue_lines(queue: Sequence[QueuePlace], width: int) -> list[Text]:
+    """Draw the places of a queue in columns; where there is too little room, the titles are shortened."""
+    heads = [f"{_DEEP}{place.place:<2} {place.ticket}  " for place in queue]
+    agents = _column([_cut(place.agent, _WIDEST_AGENT) for place in queue])
+    waits = _column([f"waiting {place.waiting}" for place in queue])
+    starts = [_start(place.starts) for place in queue]
+    taken = [sum(map(cell_len, parts)) for parts in zip(heads, agents, waits, starts, strict=True)]
+    room = width - max(taken, default=0) - 3 * len(_GAP)
+    titles = _column([_cut(place.title, max(room, 4)) for place in queue])
+    columns = zip(_column(heads), titles, agents, waits, starts, strict=True)
+    return [Text(_cut(head + _GAP.join(rest), width)) for head, *rest in columns]
+
+
+def _start(starts: EtaView) -> str:
+    known = starts.word is not EtaWord.UNKNOWN
+    return f"starts {when(starts.text)}  {starts.word.value}" if known else "start unknown"
+
+
+def _column(texts: Sequence[str]) -> list[str]:
+    widest = max(map(cell_len, texts), default=0)
+    return [text + " " * (widest - cell_len(text)) for text in texts]
+
+
+def _cut(text: str, room: int) -> str:
+    """Shorten a text to `room` columns with an ellipsis."""
+    clean = inert(text)
+    if cell_len(clean) <= room:
+        return clean
+    return set_cell_size(clean, max(0, room - 1)).rstrip() + "…"
