@@ -106,5 +106,5 @@ class RawClient:
 def environment_for(url: str | None, home: Path, **further: str) -> dict[str, str]:
     """The environment of a session: nothing of Warploom but what is given here."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("WARPLOOM_")}
-    kept |= {"WARPLOOM_HOME": str(home), "WARPLOOM_LEASE_MINUTES": "0.02"} | further
-    return kept | ({"WARPLOOM_URL": url} if url else {})
+    kept |= {"WARPLOOM_HOME": str(home), "WARPLOOM_LEASE_MINUTES": "0.02"}
+    return kept | ({"WARPLOOM_URL": url} if url else {}) | further

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from rawclient import RawClient
 
 NOISY_START = """
@@ -79,20 +80,25 @@ def test_a_noisy_dependency_and_its_children_stay_off_the_wire(
         assert f"{text}\n" in client.noise.decode()
 
 
-def test_the_installed_command_speaks_the_same_protocol(connect: Callable[..., RawClient]) -> None:
-    client = connect((str(Path(sys.executable).with_name("warploom-mcp")),))
+@pytest.mark.parametrize("command", [("warploom-mcp",), ("warploom", "mcp")])
+def test_the_installed_commands_speak_the_same_protocol(
+    connect: Callable[..., RawClient], command: tuple[str, ...]
+) -> None:
+    client = connect((str(Path(sys.executable).with_name(command[0])), *command[1:]))
 
     _converse(client)
 
     _assert_only_messages(client)
 
 
-def test_broken_settings_are_explained_on_stderr(connect: Callable[..., RawClient]) -> None:
-    client = connect(WARPLOOM_PORT="many")
+@pytest.mark.parametrize(("name", "value"), [("WARPLOOM_PORT", "many"), ("WARPLOOM_URL", "ftp://nowhere")])
+def test_broken_settings_are_explained_on_stderr(connect: Callable[..., RawClient], name: str, value: str) -> None:
+    client = connect(**{name: value})
 
     assert client.ended() == 2
     assert client.lines == []
-    assert b"WARPLOOM_PORT" in client.noise
+    assert name in client.noise.decode()
+    assert "Traceback" not in client.noise.decode()
 
 
 def test_closed_standard_error_does_not_put_anything_on_the_wire(

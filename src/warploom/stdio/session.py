@@ -4,7 +4,6 @@ import asyncio
 import os
 import threading
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 from importlib.metadata import version
 from io import TextIOWrapper
@@ -30,6 +29,7 @@ from warploom.domain.instructions import INSTRUCTIONS
 from warploom.domain.sessions import Caller
 from warploom.stdio.channel import CAPABILITY, Channel
 from warploom.stdio.heartbeat import Pulse, interval_for
+from warploom.stdio.notices import Notices
 from warploom.stdio.parent import wait_for_end
 from warploom.stdio.stack import Stack
 from warploom.stdio.upstream import NotSent, Upstream
@@ -51,6 +51,7 @@ class Session:
         self._lifeline = lifeline
         self._caller = _caller(settings, lifeline)
         self._channel = Channel()
+        self._notices = Notices()
         self._pulse = Pulse(self._connect, interval_for(settings.lease_time), self._hear)
         self._upstream = Upstream(stack.url, self._headers, is_local=_is_local(stack.url()))
         self._is_introduced = False
@@ -63,8 +64,6 @@ class Session:
         reading = anyio.wrap_file(TextIOWrapper(os.fdopen(wire.reading, "rb"), encoding="utf-8", errors="replace"))
         writing = anyio.wrap_file(TextIOWrapper(os.fdopen(wire.writing, "wb"), encoding="utf-8"))
         threading.Thread(target=self._end_with_client, name="lifeline", daemon=True).start()
-        if self._stack.is_ours:
-            self._stack.start().add_done_callback(self._settle)
         async with stdio_server(reading, writing) as (read_stream, write_stream):
             await server.run(read_stream, write_stream, options)
 
@@ -113,11 +112,11 @@ class Session:
         wants_progress = "progress_token" in (context.meta or {})
         on_progress = context.session.report_progress if wants_progress else None
         try:
-            return await self._reach(lambda: self._upstream.call_tool(params.name, params.arguments, on_progress))
+            result = await self._reach(lambda: self._upstream.call_tool(params.name, params.arguments, on_progress))
         except WarploomError as error:
-            return types.CallToolResult(
-                content=[types.TextContent(type="text", text=f"{error.code}: {error}")], is_error=True
-            )
+            result = types.CallToolResult(content=[_text(f"{error.code}: {error}")], is_error=True)
+        notices = self._notices.take()
+        return result.model_copy(update={"content": [*result.content, *map(_text, notices)]}) if notices else result
 
     async def _reach(self, send: Callable[[], Awaitable[T]]) -> T:
         """Send a request; where no server takes it and the stack is ours, start the stack and send it once more."""
@@ -148,13 +147,10 @@ class Session:
 
     def _hear(self, answer: Heartbeat) -> None:
         self._channel.push(answer.grants)
+        self._notices.add(answer.notices)
         if self._owes_tools:
             self._owes_tools = False
             self._channel.announce_tools()
-
-    def _settle(self, started: Future[None]) -> None:
-        if started.exception() is None:
-            self._pulse.beat_now()
 
     def _end_with_client(self) -> None:
         if self._lifeline:
@@ -176,6 +172,10 @@ def _caller(settings: Settings, lifeline: Sequence[ProcessIdentity]) -> Caller:
         host=settings.host_name,
         process=lifeline[-1] if lifeline else None,
     )
+
+
+def _text(text: str) -> types.TextContent:
+    return types.TextContent(type="text", text=text)
 
 
 def _is_local(url: str) -> bool:
