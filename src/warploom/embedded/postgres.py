@@ -93,8 +93,7 @@ class Postgres:
     @property
     def data(self) -> Path:
         """The data folder, named after the major version so that an upgrade never opens the old data."""
-        numbers = [int(entry.name[2:]) for entry in self.home.path.glob("pg*") if entry.name[2:].isdigit()]
-        return self.home.path / f"pg{max(numbers) if numbers else self._installation().major}"
+        return self._existing_data() or self.home.path / f"pg{self._installation().major}"
 
     @property
     def url(self) -> str:
@@ -128,14 +127,14 @@ class Postgres:
 
     def stop(self) -> None:
         """Stop it, whoever started it, and wait until it is gone; open transactions are rolled back."""
-        process = self.process if self.home.path.exists() and self._has_data() else None
+        process = self.process if self._existing_data() else None
         if process is not None and not end(process, _FAST, _AT_ONCE):
             raise Unreachable(
                 f"Postgres (process {process.pid}) does not stop.", f"Read {self.home.log(self.name)} for the reason."
             )
 
     def _answers(self) -> bool:
-        if not self._has_data():
+        if not self._existing_data():
             return False
         try:
             answer = ask_postgres(self._socket, _USER, "show data_directory")
@@ -153,7 +152,7 @@ class Postgres:
     def _bring_up(self) -> None:
         deadline = time.monotonic() + self._patience
         installation = self._installation()
-        if not self._has_data():
+        if not self._existing_data():
             self._make_data(installation)
         child: ProcessIdentity | None = None
         while not self._answers():
@@ -240,8 +239,10 @@ class Postgres:
         folder = folder_of(pid)
         return folder is not None and _is_same(folder, self.data)
 
-    def _has_data(self) -> bool:
-        return (self.data / "PG_VERSION").exists()
+    def _existing_data(self) -> Path | None:
+        """Return the newest data folder that holds a cluster."""
+        numbers = [int(file.parent.name[2:]) for file in self.home.path.glob("pg[0-9]*/PG_VERSION") if _is_data(file)]
+        return self.home.path / f"pg{max(numbers)}" if numbers else None
 
     def _installation(self) -> Installation:
         if self._found is None:
@@ -251,13 +252,13 @@ class Postgres:
 
     def _data_version(self) -> int | None:
         """Return the major version of the data that exists, as its own PG_VERSION says."""
-        files = sorted(self.home.path.glob("pg[0-9]*/PG_VERSION"), key=lambda file: file.parent.name)
-        if not files:
+        data = self._existing_data()
+        if data is None:
             return None
-        text = files[-1].read_text().strip()
+        text = (data / "PG_VERSION").read_text(errors="replace").strip()
         if not text.isdigit():
             raise Unreachable(
-                f"{files[-1]} says {text[:20]!r} where it should name a version of Postgres.",
+                f"{data / 'PG_VERSION'} says {text[:20]!r} where it should name a version of Postgres.",
                 "Put back that file, or choose another WARPLOOM_HOME.",
             )
         return int(text)
@@ -288,6 +289,10 @@ def _first_number(file: Path) -> int:
         return int(file.read_text().split("\n", 1)[0])
     except (OSError, ValueError):
         return 0
+
+
+def _is_data(version_file: Path) -> bool:
+    return version_file.parent.name[2:].isdigit()
 
 
 def _would_block(pid: int) -> bool:
