@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from warploom.domain.etas import EtaView, Pace
-from warploom.domain.hosts import CardFact, CardFault, ProcessFact
+from warploom.domain.hosts import CardFact, CardFault, ProcessFact, ProcessKind
 from warploom.domain.identifiers import CardId, HostId
 from warploom.domain.leases import Holder, LeaseState
 from warploom.domain.texts import spoken_duration, spoken_memory
@@ -103,39 +103,29 @@ def attribute(
     """Say whose a process on a card is, by the lease in its environment, then by descent from a session.
 
     `leases` holds every lease with a claim on this host, by number; `sessions` maps (pid, started) of each
-    session's process on this host to the session. A reused pid differs in its start and is nobody's.
+    session's process on this host to the session. A reused pid differs in its start and is nobody's. What a lease
+    is worth depends on the card: a process that names a lease of another card has no claim on this one.
     """
     named = _named_lease(process)
-    if named in leases:
-        return _by_lease(process, card_uuid, leases[named])
     lineage = [(process.pid, process.started), *((parent.pid, parent.started) for parent in process.ancestors)]
-    session = next((sessions[step] for step in lineage if step in sessions), None)
-    if session is not None:
-        return _by_session(process, card_uuid, session, leases)
-    return OwnedProcess(process, Owner.GRAPHICS if process.kind == "graphics" else Owner.FOREIGN)
+    by_descent = next((sessions[step] for step in lineage if step in sessions), None)
+    session = leases[named].session if named in leases else by_descent
+    if session is None:
+        return OwnedProcess(process, _unclaimed(process, Owner.FOREIGN))
+    own = [lease for lease in leases.values() if lease.session == session and card_uuid in lease.card_uuids]
+    claim = max(own, key=lambda lease: (lease.is_live, lease.lease == named, lease.lease), default=None)
+    if claim is None:
+        return OwnedProcess(process, _unclaimed(process, Owner.UNLEASED), session=session)
+    return OwnedProcess(process, Owner.MEMBER if claim.is_live else Owner.EX_HOLDER, claim.lease, session)
+
+
+def _unclaimed(process: ProcessFact, otherwise: Owner) -> Owner:
+    return Owner.GRAPHICS if process.kind is ProcessKind.GRAPHICS else otherwise
 
 
 def _named_lease(process: ProcessFact) -> int | None:
     digits = (process.lease or "").removeprefix("L-")
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 19 else None
-
-
-def _by_lease(process: ProcessFact, card_uuid: str, lease: LeaseOnHost) -> OwnedProcess:
-    if not lease.is_live:
-        return OwnedProcess(process, Owner.EX_HOLDER, lease.lease, lease.session)
-    if card_uuid in lease.card_uuids:
-        return OwnedProcess(process, Owner.MEMBER, lease.lease, lease.session)
-    return OwnedProcess(process, Owner.UNLEASED, session=lease.session)
-
-
-def _by_session(process: ProcessFact, card_uuid: str, session: int, leases: dict[int, LeaseOnHost]) -> OwnedProcess:
-    own = [lease for lease in leases.values() if lease.session == session and card_uuid in lease.card_uuids]
-    live = next((lease for lease in own if lease.is_live), None)
-    if live is not None:
-        return OwnedProcess(process, Owner.MEMBER, live.lease, session)
-    if own:
-        return OwnedProcess(process, Owner.EX_HOLDER, max(lease.lease for lease in own), session)
-    return OwnedProcess(process, Owner.UNLEASED, session=session)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +165,7 @@ def judge(
     fact: CardFact, processes: list[OwnedProcess], before: Remembered, now: datetime, rules: SurveyRules
 ) -> Judgement:
     """Decide a card's condition from one reading. Somebody else's process always wins; N/A is never taken for 0."""
-    baseline = _learn_baseline(fact, before)
+    baseline = _learn_baseline(fact, before, rules)
     condition, detail, quiet_until = _condition(fact, processes, before, now, rules)
     since = before.since if condition is before.condition else now
     return Judgement(condition, since, detail, baseline, quiet_until)
@@ -192,13 +182,13 @@ def _condition(
         return Condition(fact.fault.value), fact.problem or fallback, before.quiet_until
     intruders = [process for process in processes if process.owner in (Owner.FOREIGN, Owner.UNLEASED)]
     if intruders:
-        return Condition.FOREIGN, "; ".join(map(tell_process, intruders[:3])), now + rules.foreign_quiet
+        return Condition.FOREIGN, _tell_first(intruders), now + rules.foreign_quiet
     if any(process.owner is Owner.MEMBER for process in processes):
         return Condition.OCCUPIED, None, None
     leavers = [process for process in processes if process.owner is Owner.EX_HOLDER]
     if leavers:
         return _leaving(leavers, before, now, rules)
-    if _holds_memory(fact, before, rules):
+    if _holds_memory(fact, processes, before, rules):
         return _unexplained(fact, before, now, rules)
     if before.quiet_until is not None and before.quiet_until > now:
         left = spoken_duration(before.quiet_until - now)
@@ -211,9 +201,10 @@ def _condition(
 
 
 def _leaving(leavers: list[OwnedProcess], before: Remembered, now: datetime, rules: SurveyRules) -> _Verdict:
-    detail = "; ".join(map(tell_process, leavers[:3]))
-    patient = before.condition is not Condition.SETTLING or now - before.since < rules.settle_time
-    return (Condition.SETTLING if patient else Condition.OCCUPIED), detail, None
+    """Ending a lease makes its cards settle; ones that are occupied without a lease have had that time already."""
+    has_waited = before.condition is Condition.SETTLING and now - before.since >= rules.settle_time
+    is_stuck = before.condition is Condition.OCCUPIED and not before.has_live_lease
+    return (Condition.OCCUPIED if has_waited or is_stuck else Condition.SETTLING), _tell_first(leavers), None
 
 
 def _unexplained(fact: CardFact, before: Remembered, now: datetime, rules: SurveyRules) -> _Verdict:
@@ -230,17 +221,29 @@ def _unexplained(fact: CardFact, before: Remembered, now: datetime, rules: Surve
     return Condition.GHOST, f"{held} held by no living process", None
 
 
-def _holds_memory(fact: CardFact, before: Remembered, rules: SurveyRules) -> bool:
-    return fact.used_mib is not None and fact.used_mib > (before.baseline_mib or 0) + rules.slack_mib
+def _holds_memory(fact: CardFact, processes: list[OwnedProcess], before: Remembered, rules: SurveyRules) -> bool:
+    if fact.used_mib is None:
+        return False
+    shown = sum(process.fact.memory_mib or 0 for process in processes if process.owner is Owner.GRAPHICS)
+    return fact.used_mib - shown > (before.baseline_mib or 0) + rules.slack_mib
 
 
-def _learn_baseline(fact: CardFact, before: Remembered) -> int | None:
-    """The least memory ever seen while nobody was on the card is what it uses by itself."""
+def _learn_baseline(fact: CardFact, before: Remembered, rules: SurveyRules) -> int | None:
+    """The least memory ever seen while nobody was on the card is what it uses by itself.
+
+    More than counts as clear is never learnt: it is held by somebody who cannot be named.
+    """
     if fact.used_mib is None or fact.processes or fact.fault is not None or before.has_live_lease:
         return before.baseline_mib
-    if before.baseline_mib is None and before.condition is not Condition.CLEAR:
-        return None
-    return fact.used_mib if before.baseline_mib is None else min(before.baseline_mib, fact.used_mib)
+    if before.baseline_mib is not None:
+        return min(before.baseline_mib, fact.used_mib)
+    is_idle = before.condition is Condition.CLEAR and not _holds_memory(fact, [], before, rules)
+    return fact.used_mib if is_idle else None
+
+
+def _tell_first(processes: list[OwnedProcess], most: int = 3) -> str:
+    more = [f"and {len(processes) - most} more"] if len(processes) > most else []
+    return "; ".join([*map(tell_process, processes[:most]), *more])
 
 
 def tell_process(process: OwnedProcess) -> str:

@@ -74,6 +74,8 @@ class Survey:
     """One sentence when the provider as a whole could not answer, such as a missing driver."""
     clock: float | None = None
     """The host's own wall clock as a Unix time, to tell how far it is from the database's."""
+    age_seconds: float = 0.0
+    """How long before this was sent the look began: what it saw may be that old."""
 
 
 @dataclass(frozen=True, slots=True)
