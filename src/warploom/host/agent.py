@@ -3,7 +3,8 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from datetime import timedelta
 
 from warploom.client.connection import pause_before
@@ -19,6 +20,7 @@ QUICK = timedelta(seconds=0.1)
 _SLOWING = 1.5
 _LONG_POLL_SECONDS = 25.0
 _HASTY_SECONDS = 1.0
+_LOOK_SECONDS = 5.0
 
 
 class Pace:
@@ -42,6 +44,31 @@ class Pace:
         self._next = self._quick
 
 
+class _Looks:
+    """Counts the looks, so that one can wait for the end of a look that has not begun yet."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._begun = 0
+        self._ended = 0
+
+    @contextmanager
+    def one(self) -> Generator[None]:
+        with self._changed:
+            self._begun += 1
+        yield
+        with self._changed:
+            self._ended += 1
+            self._changed.notify_all()
+
+    def next_number(self) -> int:
+        return self._begun + 1
+
+    def await_end(self, number: int, seconds: float) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._ended >= number, timeout=seconds)
+
+
 class HostAgent:
     """Two threads: one looks and tells, one waits for orders. Neither ends before `stop`, whatever goes wrong."""
 
@@ -51,6 +78,7 @@ class HostAgent:
         self._link = link
         self._stopping = threading.Event()
         self._wanted = threading.Event()
+        self._looks = _Looks()
         self._pace = Pace(surveyor.interval)
         self._outlook: object = None
         self._cursor: str | None = None
@@ -71,7 +99,9 @@ class HostAgent:
     def _survey(self) -> None:
         while not self._stopping.is_set():
             self._wanted.clear()
-            self._wanted.wait(self._survive(self._look_and_tell))
+            with self._looks.one():
+                pause = self._survive(self._look_and_tell)
+            self._wanted.wait(pause)
 
     def _follow_orders(self) -> None:
         while not self._stopping.is_set():
@@ -96,19 +126,27 @@ class HostAgent:
         return self._pace.after(answer).total_seconds()
 
     def _obey(self) -> float:
-        """Wait for one order and return the seconds to pause: none, unless the server is away or answers hastily."""
+        """Wait for one order and return the seconds to pause: none, unless the server is away or does not wait.
+
+        After an order to look, nothing more is asked for until a look that began since has been told.
+        """
         asked_at, cursor = time.monotonic(), self._cursor
         orders = self._link.call(lambda server: server.orders(self._host, cursor, _LONG_POLL_SECONDS))
         if orders is None:
             self._refused_polls += 1
             return pause_before(self._refused_polls)
-        if orders.survey or self._refused_polls:
-            self._pace.hurry()
-            self._wanted.set()
-        self._refused_polls = 0
-        self._cursor = orders.cursor
+        was_away, self._refused_polls, self._cursor = self._refused_polls > 0, 0, orders.cursor
+        if orders.survey or was_away:
+            return self._look_at_once()
         is_hasty = orders.cursor == cursor and time.monotonic() - asked_at < _HASTY_SECONDS
-        return QUICK.total_seconds() if is_hasty and orders.survey else _HASTY_SECONDS if is_hasty else 0.0
+        return _HASTY_SECONDS if is_hasty else 0.0
+
+    def _look_at_once(self) -> float:
+        awaited = self._looks.next_number()
+        self._pace.hurry()
+        self._wanted.set()
+        self._looks.await_end(awaited, _LOOK_SECONDS)
+        return pause_before(self._refused_surveys) if self._refused_surveys else 0.0
 
     def _log_changes(self, survey: Survey) -> None:
         faults = [(card.uuid, card.fault) for card in survey.cards]

@@ -1,6 +1,7 @@
 """Reads NVIDIA cards through NVML; one card that hangs, fails or is gone never hides the others."""
 
 import contextlib
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -21,7 +22,10 @@ T = TypeVar("T")
 
 DEADLINE = timedelta(seconds=2)
 _DRIVER: Final = "driver"
+_UNNAMED: Final = "NVIDIA GPU"
 _MIB: Final = 1024 * 1024
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,7 @@ class NvmlProbe:
         self._must_reopen = True
         self._driver: str | None = None
         self._slots: dict[int, _Slot] = {}
+        self._nameless: set[int] = set()
         self._known: dict[str, CardFact] = {}
 
     def describe(self) -> Provider:
@@ -61,8 +66,9 @@ class NvmlProbe:
             return Reading([], self._reason(count))
         calls = {f"card {slot}": partial(self._read_slot, slot) for slot in range(count)}
         answers = list(self._guard.run(calls).values())
-        problems = [self._keep(slot, answer) for slot, answer in enumerate(answers)]
-        return Reading(self._numbered(count), next(filter(None, problems), None))
+        for slot, answer in enumerate(answers):
+            self._keep(slot, answer)
+        return Reading(self._numbered(count))
 
     def _ask_driver(self, call: Callable[[], T]) -> T | Exception:
         answer = self._guard.run({_DRIVER: call})[_DRIVER]
@@ -85,16 +91,16 @@ class NvmlProbe:
         self._open()
         return self._nvml.nvmlDeviceGetCount()
 
-    def _keep(self, slot: int, answer: _Slot | Exception) -> str | None:
-        """Remember what a slot answered; return a problem when it failed and it is not known which card that is."""
+    def _keep(self, slot: int, answer: _Slot | Exception) -> None:
+        """Remember what a slot answered. One that fails before it ever told which card it is can only be logged."""
+        known = self._slots.get(slot)
         if isinstance(answer, _Slot):
             self._slots[slot] = answer
-            return None
-        known = self._slots.get(slot)
-        if known is None:
-            return f"the card in slot {slot} does not tell which it is: {self._reason(answer)}"
-        self._slots[slot] = replace(known, cards=[self._unread(card, answer) for card in known.cards])
-        return None
+        elif known is not None:
+            self._slots[slot] = replace(known, cards=[self._unread(card, answer) for card in known.cards])
+        elif slot not in self._nameless:
+            self._nameless.add(slot)
+            log.warning("Card %s does not tell which it is: %s.", slot, self._reason(answer))
 
     def _numbered(self, count: int) -> list[CardFact]:
         present = {slot: self._slots[slot] for slot in range(count) if slot in self._slots}
@@ -112,9 +118,11 @@ class NvmlProbe:
         pci_bus_id = self._nvml.nvmlDeviceGetPciInfo(handle).busId
         current, _ = self._reported(self._nvml.nvmlDeviceGetMigMode, handle) or (0, 0)
         if not current:
-            return _Slot(pci_bus_id, [self._card(handle, CardFact(uuid, 0, "", 0, pci_bus_id))])
+            return _Slot(pci_bus_id, [self._card(handle, CardFact(uuid, 0, _UNNAMED, 0, pci_bus_id))])
         instances = [
-            self._card(instance, CardFact(self._nvml.nvmlDeviceGetUUID(instance), number, "", 0, pci_bus_id, uuid))
+            self._card(
+                instance, CardFact(self._nvml.nvmlDeviceGetUUID(instance), number, _UNNAMED, 0, pci_bus_id, uuid)
+            )
             for number, instance in self._instances(handle)
         ]
         return _Slot(pci_bus_id, instances)
@@ -154,7 +162,7 @@ class NvmlProbe:
         utilisation = self._reported(nvml.nvmlDeviceGetUtilizationRates, handle)
         return replace(
             card,
-            model=nvml.nvmlDeviceGetName(handle),
+            model=self._reported(nvml.nvmlDeviceGetName, handle) or card.model,
             memory_mib=_machine_memory_mib() if memory is None else memory.total // _MIB,
             used_mib=None if memory is None else _mib(memory.used),
             utilisation=None if utilisation is None else utilisation.gpu,

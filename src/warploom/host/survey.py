@@ -11,6 +11,7 @@ from warploom.host.probe import GpuProbe, Provider, Reading
 from warploom.host.roster import Roster
 
 _NO_PROVIDER = Provider("none", None)
+_PROBLEM_LIMIT = 400
 _VERSION = version("warploom")
 
 
@@ -24,17 +25,20 @@ class Surveyor:
 
     def look(self) -> Survey:
         """Look at every card once. A missing provider is a survey too, without cards."""
+        began_at = time.monotonic()
         try:
             provider, reading = self.probe.describe(), self.probe.read()
         except ProviderMissing as missing:
             provider, reading = _NO_PROVIDER, Reading([], str(missing))
         cards = self.roster.complete(reading)
+        problem = reading.problem if cards or reading.problem else f"the {provider.name} driver sees no card"
         return Survey(
             provider=provider.name,
             driver=provider.driver,
             version=_VERSION,
             interval_seconds=self.interval.total_seconds(),
             cards=cards,
-            problem=reading.problem if cards or reading.problem else f"the {provider.name} driver sees no card",
+            problem=None if problem is None else problem[:_PROBLEM_LIMIT],
             clock=time.time(),
+            age_seconds=time.monotonic() - began_at,
         )
