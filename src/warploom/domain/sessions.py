@@ -44,6 +44,7 @@ class Actor:
     agent_name: str
     project: ProjectId
     role: Role
+    has_unread: bool = False
 
 
 @dataclass(frozen=True, slots=True)

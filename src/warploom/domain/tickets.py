@@ -9,8 +9,8 @@ from warploom.domain.cards import Condition, KnownCard
 from warploom.domain.errors import Impossible, MalformedInput, NotFound
 from warploom.domain.etas import EtaView
 from warploom.domain.identifiers import CardId, HostId
-from warploom.domain.leases import EnvStyle
-from warploom.domain.texts import spoken_list, spoken_memory
+from warploom.domain.leases import EnvStyle, run_length
+from warploom.domain.texts import one_line, optional_line, spoken_list, spoken_memory
 
 MOST_CARDS = 64
 
@@ -216,6 +216,38 @@ class GpuRequest:
     env_style: EnvStyle
     purpose: str
     """The idempotency key within project and agent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A wish for cards as people and models write it; `read_wish` checks it."""
+
+    job: str
+    device: str = "any"
+    """'any', a card (`0`, `local/0`, a UUID), or several with commas between."""
+    cards: int = 1
+    memory_gib: float | None = None
+    model: str | None = None
+    minutes: float | None = None
+    priority: str = "p2"
+    env_style: str = "uuid"
+    purpose: str | None = None
+    """Asking again for the same purpose returns the same ticket; by default the job on that device."""
+
+
+def read_wish(wish: Wish) -> GpuRequest:
+    """Check a wish and return the request; raises MalformedInput with one sentence for the first thing wrong."""
+    job = one_line(wish.job, "job")
+    need = parse_need(wish.device, wish.cards, wish.memory_gib, optional_line(wish.model, "model", 120))
+    purpose = optional_line(wish.purpose, "purpose", 300)
+    return GpuRequest(
+        job=job,
+        need=need,
+        run=run_length(wish.minutes),
+        priority=parse_priority(wish.priority),
+        env_style=parse_env_style(wish.env_style),
+        purpose=purpose or f"{job} on {','.join(need.named) or f'any {need.count}'}"[:300],
+    )
 
 
 class Standing(StrEnum):

@@ -52,14 +52,12 @@ class SessionService:
             known = await self._touch(clean)
         if known is None:
             raise Busy("The session was removed while it called.", "Call again.")
-        return Actor(known.session, known.agent, known.agent_name, known.project, caller.role)
-
-    async def heartbeat(self, caller: Caller) -> Actor:
-        """Note that a session lives; the same as any other call."""
-        return await self.identify(caller)
+        return Actor(known.session, known.agent, known.agent_name, known.project, caller.role, known.has_unread)
 
     async def take_notices(self, actor: Actor) -> list[str]:
         """Hand out what the session has not been told yet, each line once, quoted with its sender."""
+        if not actor.has_unread:
+            return []
         async with self._changes.database.connection() as conn:
             notices = await session_store.read_notices(conn, actor.session)
         return [f"{notice.sent_at:%H:%M} UTC, from {notice.sender}: {notice.text}" for notice in notices]
@@ -101,8 +99,10 @@ def _clean(caller: Caller) -> Caller:
 
 
 def _lineage(caller: Caller) -> list[ProcessIdentity]:
-    own = [caller.process] if caller.process is not None and caller.session_key is None else []
-    return [*caller.ancestors, *own]
+    """Return the processes whose session a caller joins, nearest first; none for a session that named itself."""
+    if caller.session_key is not None:
+        return []
+    return [*caller.ancestors, *([caller.process] if caller.process is not None else [])]
 
 
 def require(actor: Actor, role: Role) -> None:

@@ -27,7 +27,8 @@ with found as (
 ), pushed as (
   update lease set expires_at = greatest(lease.expires_at, clock_now() + $5::interval) from live where lease.id = live.id
 )
-select * from found
+select found.*, exists (select from message where message.session_id = found.id and message.read_at is null) as has_unread
+from found
 """
 
 _NAME_LOCK: Final[LiteralString] = "select pg_advisory_xact_lock(7130002)"
@@ -88,6 +89,7 @@ class KnownSession:
     agent: AgentId
     agent_name: str
     project: ProjectId
+    has_unread: bool
 
 
 async def touch_session(
@@ -101,7 +103,9 @@ async def touch_session(
     row = await conn.fetchrow(_TOUCH, key, host, pids, starts, lease_time)
     if row is None:
         return None
-    return KnownSession(SessionId(row["id"]), AgentId(row["agent_id"]), row["name"], ProjectId(row["project_id"]))
+    return KnownSession(
+        SessionId(row["id"]), AgentId(row["agent_id"]), row["name"], ProjectId(row["project_id"]), row["has_unread"]
+    )
 
 
 async def free_agent_name(conn: Connection, base: str, memory: timedelta) -> str:

@@ -1,0 +1,40 @@
+"""Runs a tool for its caller: identified by headers, refusals as tool errors, unread notices added."""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from fastmcp.exceptions import ToolError
+from fastmcp.server.dependencies import get_http_headers
+
+from warploom.app import App
+from warploom.domain.errors import WarploomError
+from warploom.domain.sessions import Actor, Caller, Role
+from warploom.mcp.answers import Answer
+
+Reader = Callable[[dict[str, str], Role], Caller]
+FAULT: Final = "error: Something went wrong inside the server. Nothing was changed; its log has the details."
+
+
+class Desk:
+    """What every tool needs: the App, and how to read a caller."""
+
+    def __init__(self, app: App, read: Reader) -> None:
+        self.app = app
+        self._read = read
+
+    def caller(self) -> Caller:
+        """Return who calls; an agent, whichever key it has."""
+        return self._read(get_http_headers(), Role.AGENT)
+
+    async def serve(self, work: Callable[[Actor], Awaitable[Answer]]) -> Answer:
+        """Identify the caller, do the work, add what the session has not been told yet.
+
+        Raises ToolError with code, cause and next step for every refusal.
+        """
+        try:
+            actor = await self.app.sessions.identify(self.caller())
+            answer = await work(actor)
+            notices = await self.app.sessions.take_notices(actor)
+        except WarploomError as error:
+            raise ToolError(f"{error.code}: {error.cause} {error.next_step}") from error
+        return answer | ({"notices": notices} if notices else {})

@@ -1,0 +1,62 @@
+"""The gpu tools of a holder; each call that names an offered lease accepts it."""
+
+from warploom.domain.identifiers import parse_lease
+from warploom.domain.sessions import Actor
+from warploom.mcp.answers import Answer, lease_answer
+from warploom.mcp.callers import Desk
+
+
+class LeaseTools:
+    """Tools about leases."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def gpu_release(self, lease: str) -> Answer:
+        """Give the card back as soon as the job has ended, also when it failed: others wait for it.
+
+        Make sure that your processes on the card have ended first; the next in the queue gets the card once it is
+        observed clear. Releasing twice is success.
+
+        Args:
+            lease: The lease's number, such as L-42.
+        """
+
+        async def work(actor: Actor) -> Answer:
+            return lease_answer(await self._desk.app.leases.release(actor, parse_lease(lease)))
+
+        return await self._desk.serve(work)
+
+    async def gpu_extend(self, lease: str, minutes: float, reason: str) -> Answer:
+        """Say that the job will run longer than you said, so that those who wait see an honest time.
+
+        Nothing ends when the declared time passes; this only keeps the queue's estimates true. Call it as soon as you
+        know.
+
+        Args:
+            lease: The lease's number, such as L-42.
+            minutes: How many minutes more, from the end you declared (from now if that has passed).
+            reason: Why, in a few words that others will read.
+        """
+
+        async def work(actor: Actor) -> Answer:
+            return lease_answer(await self._desk.app.leases.extend(actor, parse_lease(lease), minutes, reason))
+
+        return await self._desk.serve(work)
+
+    async def gpu_report(self, lease: str, step: int, total: int | None = None) -> Answer:
+        """Report how far a job is, so that ETAs are measured instead of guessed.
+
+        Call it now and then for a long job that cannot report by itself; a Python job can call
+        `warploom.report(step, total)` instead. Two reports are enough for a first rate.
+
+        Args:
+            lease: The lease's number, such as L-42.
+            step: Steps done so far.
+            total: Steps in all, if known.
+        """
+
+        async def work(actor: Actor) -> Answer:
+            return lease_answer(await self._desk.app.leases.report(parse_lease(lease), step, total, actor))
+
+        return await self._desk.serve(work)

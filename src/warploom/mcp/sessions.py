@@ -1,0 +1,30 @@
+"""The tool that tells an agent where it stands."""
+
+from warploom.domain.sessions import Actor
+from warploom.mcp.answers import Answer, plain, ticket_answer
+from warploom.mcp.callers import Desk
+
+
+class SessionTools:
+    """Tools about the caller's own session."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def loom_me(self) -> Answer:
+        """List what you hold, what you wait for and what you have not been told: enough to go on from here.
+
+        Call it first after your context was compacted or your client restarted, before you ask for anything again.
+        Empty `leases` and `tickets` mean that you hold and wait for nothing.
+        """
+
+        async def work(actor: Actor) -> Answer:
+            me = await self._desk.app.tickets.me(actor, [])
+            return {
+                **plain({"session": me.session, "agent": me.agent, "project": me.project, "at": me.at}),
+                "leases": [ticket_answer(each) for each in me.leases],
+                "tickets": [ticket_answer(each) for each in me.tickets],
+                "next": me.next,
+            }
+
+        return await self._desk.serve(work)

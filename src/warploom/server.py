@@ -1,0 +1,117 @@
+"""One ASGI app: the API, the events, the pages and the MCP door, with the orchestrator's duties beside them."""
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from importlib.metadata import version
+
+import uvicorn
+from fastapi import APIRouter, FastAPI
+from fastapi.responses import RedirectResponse
+
+from warploom.app import App, build_app
+from warploom.config import Settings
+from warploom.domain.cards import DrainAnswer, Rack
+from warploom.domain.errors import WarploomError
+from warploom.domain.events import EventView
+from warploom.domain.sessions import Actor, Caller, Role
+from warploom.mcp.door import build_mcp
+from warploom.orchestrator.duties import Orchestrator
+from warploom.telemetry.logs import start_logging
+from warploom.web.api import cards, events, health, hosts, leases, sessions, tickets
+from warploom.web.callers import read_caller
+from warploom.web.errors import add_error_handlers
+from warploom.web.guard import Guard, require_keys
+from warploom.web.pages.router import pages_router
+from warploom.web.pages.sources import PageSources
+
+
+def build_server(app: App) -> FastAPI:
+    """Compose the ASGI app. Its lifespan starts the App and the orchestrator, and stops them again."""
+    door = build_mcp(app, read_caller, version("warploom")).http_app(path="/mcp", stateless_http=True)
+
+    @asynccontextmanager
+    async def lifespan(_server: FastAPI) -> AsyncGenerator[None]:
+        await app.start()
+        duties = asyncio.create_task(Orchestrator(app.duties).run_forever())
+        try:
+            async with door.lifespan(door):
+                yield
+        finally:
+            duties.cancel()
+            with suppress(asyncio.CancelledError):
+                await duties
+            await app.stop()
+
+    server = FastAPI(
+        title="Warploom",
+        version=version("warploom"),
+        description="Shares GPUs between coding agents and people.",
+        lifespan=lifespan,
+    )
+    server.state.warploom = app
+    add_error_handlers(server)
+    api = APIRouter(prefix="/api/v1")
+    for noun in (tickets, leases, cards, hosts, sessions, events, health):
+        api.include_router(noun.router)
+    for router in (api, events.stream_router, health.open_router):
+        server.include_router(router)
+    server.include_router(pages_router(_sources(app)))
+    server.add_api_route("/", _to_dashboard, include_in_schema=False)
+    server.mount("/", door)
+    server.add_middleware(Guard, settings=app.settings)
+    return server
+
+
+async def _to_dashboard() -> RedirectResponse:
+    return RedirectResponse("/dashboard")
+
+
+def _sources(app: App) -> PageSources:
+    async def operator() -> Actor:
+        return await app.sessions.identify(Caller(role=Role.OPERATOR, session_key="dashboard", agent="operator"))
+
+    async def rack() -> Rack:
+        return await app.cards.survey()
+
+    async def drain(card: str, reason: str | None, *, preview: bool) -> DrainAnswer:
+        return await app.cards.drain(await operator(), card, reason, preview=preview)
+
+    async def undrain(card: str, reason: str | None, *, preview: bool) -> DrainAnswer:
+        _ = reason
+        return await app.cards.undrain(await operator(), card, preview=preview)
+
+    async def latest(limit: int) -> list[EventView]:
+        return (await app.events.page(None, limit))[0]
+
+    return PageSources(read_rack=rack, latest_events=latest, drain=drain, undrain=undrain)
+
+
+def main() -> int:
+    """Serve until stopped; settings come from the environment. Returns the exit status."""
+    try:
+        settings = Settings.load()
+        require_keys(settings)
+        app = build_app(settings, settings.url or f"http://{settings.bind}:{settings.port}")
+        server = build_server(app)
+    except WarploomError as error:
+        print(error, file=sys.stderr)  # noqa: T201
+        return 1
+    start_logging()
+    config = uvicorn.Config(
+        server,
+        host=settings.bind,
+        port=settings.port,
+        log_level="warning",
+        access_log=False,
+        lifespan="on",
+        timeout_graceful_shutdown=2,
+        timeout_keep_alive=75,
+    )
+    uvicorn.Server(config).run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

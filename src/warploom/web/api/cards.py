@@ -1,0 +1,43 @@
+"""Cards over HTTP: the rack, and taking a card out of service and back."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Body
+
+from warploom.domain.cards import DrainAnswer, Rack
+from warploom.web.callers import TheActor, TheApp
+
+router = APIRouter(tags=["cards"])
+
+
+@router.get("/rack")
+async def rack(app: TheApp) -> Rack:
+    """Return every host and card: state, holder, progress, estimate, and the first places of its queue."""
+    return await app.cards.survey()
+
+
+@router.post("/cards/{host}/{index}/drain")
+async def drain(
+    host: str,
+    index: str,
+    app: TheApp,
+    actor: TheActor,
+    reason: Annotated[str | None, Body()] = None,
+    preview: Annotated[bool, Body()] = False,
+) -> DrainAnswer:
+    """Grant nothing more on a card; with `preview` only say what would happen."""
+    return await app.cards.drain(actor, f"{host}/{index}", reason, preview=preview)
+
+
+@router.post("/cards/{host}/{index}/undrain")
+async def undrain(
+    host: str,
+    index: str,
+    app: TheApp,
+    actor: TheActor,
+    reason: Annotated[str | None, Body()] = None,
+    preview: Annotated[bool, Body()] = False,
+) -> DrainAnswer:
+    """Put a card back in service; with `preview` only say what would happen."""
+    _ = reason
+    return await app.cards.undrain(actor, f"{host}/{index}", preview=preview)

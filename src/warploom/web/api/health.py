@@ -1,0 +1,33 @@
+"""Health over HTTP: is it up, and is all well."""
+
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from fastapi import APIRouter
+
+from warploom.domain.health import Check
+from warploom.web.callers import TheApp
+
+router = APIRouter(tags=["health"])
+open_router = APIRouter(tags=["health"])
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """The server's word that it and its database answer."""
+
+    status: str
+    version: str
+    schema: str
+
+
+@open_router.get("/health")
+async def health(app: TheApp) -> Health:
+    """Say that the server and its database answer; 503 while the database is away."""
+    return Health("ok", version("warploom"), await app.health.schema())
+
+
+@router.get("/doctor")
+async def doctor(app: TheApp) -> list[Check]:
+    """Run every check the server can make."""
+    return await app.health.doctor()
