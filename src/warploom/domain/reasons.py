@@ -73,7 +73,7 @@ def say_card(card: KnownCard, now: datetime) -> str:
     """Say what a card's lane says: how to ask for a free card, or why it is not free."""
     held = blocker(card, now)
     if held is not None:
-        return held[0].upper() + held[1:] + "."
+        return f"{held}."
     return (
         f'Observed clear. Ask for it with gpu_request(device="{card.name}") or `warploom run --card {card.name} -- …`.'
     )

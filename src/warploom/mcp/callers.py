@@ -10,9 +10,17 @@ from warploom.app import App
 from warploom.domain.errors import WarploomError
 from warploom.domain.sessions import Actor, Caller, Role
 from warploom.mcp.answers import Answer
+from warploom.telemetry.logs import get_logger
 
 Reader = Callable[[dict[str, str], Role], Caller]
 FAULT: Final = "error: Something went wrong inside the server. Nothing was changed; its log has the details."
+
+_log = get_logger("mcp")
+
+
+def tell_error(error: WarploomError) -> str:
+    """Write a refusal as tools show it: code, cause, next step."""
+    return f"{error.code}: {error.cause} {error.next_step}"
 
 
 class Desk:
@@ -36,5 +44,8 @@ class Desk:
             answer = await work(actor)
             notices = await self.app.sessions.take_notices(actor)
         except WarploomError as error:
-            raise ToolError(f"{error.code}: {error.cause} {error.next_step}") from error
+            raise ToolError(tell_error(error)) from error
+        except Exception as error:
+            _log.error("a tool failed", exc_info=error)
+            raise ToolError(FAULT) from error
         return answer | ({"notices": notices} if notices else {})

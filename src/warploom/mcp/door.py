@@ -7,6 +7,7 @@ from fastmcp import FastMCP
 
 from warploom.app import App
 from warploom.domain.instructions import INSTRUCTIONS
+from warploom.mcp.arguments import ArgumentCheck
 from warploom.mcp.callers import Desk, Reader
 from warploom.mcp.cards import CardTools
 from warploom.mcp.leases import LeaseTools
@@ -32,7 +33,13 @@ def every_tool(desk: Desk) -> list[Tool]:
 
 def build_mcp(app: App, read: Reader, version: str) -> FastMCP[Any]:
     """Build the MCP server; all its state is in Postgres, so any replica serves any call."""
-    server: FastMCP[Any] = FastMCP("warploom", instructions=INSTRUCTIONS, version=version, mask_error_details=True)
+    server: FastMCP[Any] = FastMCP(
+        "warploom",
+        instructions=INSTRUCTIONS,
+        version=version,
+        mask_error_details=True,
+        middleware=[ArgumentCheck()],
+    )
     for tool in every_tool(Desk(app, read)):
         server.tool(tool)
     return server
