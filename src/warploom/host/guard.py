@@ -34,7 +34,7 @@ class Guard:
     """
 
     def __init__(self, deadline: timedelta) -> None:
-        self._deadline = deadline
+        self.deadline = deadline
         self._lanes: dict[str, _Lane] = {}
 
     def run(self, calls: Mapping[str, Callable[[], T]]) -> dict[str, T | Exception]:
@@ -44,7 +44,7 @@ class Guard:
         """
         started = {name: self._lane(name).start(call) for name, call in calls.items()}
         fresh = [call.future for call in started.values() if not call.is_stale]
-        wait(fresh, timeout=self._deadline.total_seconds())
+        wait(fresh, timeout=self.deadline.total_seconds())
         return {name: call.answer() for name, call in started.items()}
 
     def _lane(self, name: str) -> "_Lane":

@@ -1,0 +1,396 @@
+"""NVML as it is met in the wild, through a stand-in for its library that raises the library's own errors."""
+
+# ruff: noqa: N802, N815  (the stand-in has the library's names)
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pynvml
+import pytest
+
+from warploom.client.processes import identity_of
+from warploom.domain.errors import ProviderMissing
+from warploom.domain.hosts import CardFact, CardFault, ProcessKind
+from warploom.host.nvml import NvmlProbe
+from warploom.host.processes import ProcessBook
+from warploom.host.roster import Roster
+from warploom.host.survey import Surveyor
+
+GIB = 1024**3
+NO_PROCESS = 4_194_305
+AMPLE = timedelta(seconds=20)
+
+
+@dataclass
+class Gpu:
+    """One GPU or MIG instance of the stand-in; a reading that is an error code is raised."""
+
+    uuid: str
+    bus: str = "00000000:3B:00.0"
+    name: str = "NVIDIA H200"
+    total: Any = 141 * GIB
+    used: Any = 5 * 1024**2
+    utilisation: Any = 7
+    temperature: Any = 31
+    compute: Any = field(default_factory=list)
+    graphics: Any = field(default_factory=list)
+    error: int | None = None
+    mig: Any = pynvml.NVML_ERROR_NOT_SUPPORTED
+    instances: list[Any] = field(default_factory=list)
+    hold: threading.Event | None = None
+
+
+def given(value: Any) -> Any:
+    if isinstance(value, int) and value < 0:
+        raise pynvml.NVMLError(-value)
+    return value
+
+
+def error(code: int) -> int:
+    return -code
+
+
+class Library:
+    """The functions of pynvml that are used, over a list of GPUs."""
+
+    nvmlMemory_v2 = pynvml.nvmlMemory_v2
+    NVML_TEMPERATURE_GPU = pynvml.NVML_TEMPERATURE_GPU
+
+    def __init__(self, *gpus: Gpu) -> None:
+        self.gpus = list(gpus)
+        self.init: int | None = None
+        self.count_error: int | None = None
+        self.opened = 0
+        self.has_memory_v2 = True
+
+    def nvmlInit(self) -> None:
+        if self.init is not None:
+            raise pynvml.NVMLError(self.init)
+        self.opened += 1
+
+    def nvmlShutdown(self) -> None:
+        if not self.opened:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_UNINITIALIZED)
+
+    def nvmlSystemGetDriverVersion(self) -> str:
+        return "580.65"
+
+    def nvmlDeviceGetCount(self) -> int:
+        if self.count_error is not None:
+            raise pynvml.NVMLError(self.count_error)
+        return len(self.gpus)
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> Gpu:
+        gpu = self.gpus[index]
+        if gpu.hold is not None:
+            gpu.hold.wait(60)
+        if gpu.error is not None:
+            raise pynvml.NVMLError(gpu.error)
+        return gpu
+
+    def nvmlDeviceGetUUID(self, gpu: Gpu) -> str:
+        return gpu.uuid
+
+    def nvmlDeviceGetName(self, gpu: Gpu) -> str:
+        return gpu.name
+
+    def nvmlDeviceGetPciInfo(self, gpu: Gpu) -> Any:
+        return SimpleNamespace(busId=gpu.bus)
+
+    def nvmlDeviceGetMemoryInfo(self, gpu: Gpu, version: int | None = None) -> Any:
+        if version is not None and not self.has_memory_v2:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
+        reserved = 0 if version is not None else 600 * 1024**2
+        return SimpleNamespace(total=given(gpu.total), used=given(gpu.used) + reserved)
+
+    def nvmlDeviceGetUtilizationRates(self, gpu: Gpu) -> Any:
+        return SimpleNamespace(gpu=given(gpu.utilisation))
+
+    def nvmlDeviceGetTemperature(self, gpu: Gpu, _sensor: int) -> int:
+        return given(gpu.temperature)
+
+    def nvmlDeviceGetComputeRunningProcesses(self, gpu: Gpu) -> list[Any]:
+        return given(gpu.compute)
+
+    def nvmlDeviceGetGraphicsRunningProcesses(self, gpu: Gpu) -> list[Any]:
+        return given(gpu.graphics)
+
+    def nvmlDeviceGetMigMode(self, gpu: Gpu) -> list[int]:
+        if gpu.mig == pynvml.NVML_ERROR_NOT_SUPPORTED:
+            raise pynvml.NVMLError(gpu.mig)
+        return [int(gpu.mig), int(gpu.mig)]
+
+    def nvmlDeviceGetMaxMigDeviceCount(self, gpu: Gpu) -> int:
+        return len(gpu.instances)
+
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, gpu: Gpu, index: int) -> Gpu:
+        instance = gpu.instances[index]
+        if instance is None:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+        return instance
+
+
+def used_by(pid: int, memory: int | None) -> Any:
+    return SimpleNamespace(pid=pid, usedGpuMemory=memory)
+
+
+def probe(library: Library, deadline: timedelta = AMPLE) -> NvmlProbe:
+    return NvmlProbe(ProcessBook(), library, deadline)
+
+
+def read(library: Library) -> list[CardFact]:
+    return probe(library).read().cards
+
+
+def by_uuid(cards: list[CardFact]) -> dict[str, CardFact]:
+    return {card.uuid: card for card in cards}
+
+
+A = Gpu("GPU-a", bus="00000000:3B:00.0")
+B = Gpu("GPU-b", bus="00000000:86:00.0")
+
+
+class TestAHealthyCard:
+    def test_it_is_told_with_every_reading(self):
+        (card,) = read(Library(Gpu("GPU-a", used=5 * 1024**2 + 1)))
+
+        assert card == CardFact(
+            uuid="GPU-a",
+            index=0,
+            model="NVIDIA H200",
+            memory_mib=141 * 1024,
+            pci_bus_id="00000000:3B:00.0",
+            used_mib=6,
+            utilisation=7,
+            temperature=31,
+        )
+
+    def test_the_driver_is_told(self):
+        provider = probe(Library(A)).describe()
+
+        assert (provider.name, provider.driver) == ("nvidia", "580.65")
+
+    def test_cards_are_numbered_by_their_place_on_the_bus(self):
+        cards = read(Library(B, A))
+
+        assert {card.uuid: card.index for card in cards} == {"GPU-a": 0, "GPU-b": 1}
+
+    def test_what_the_driver_keeps_for_itself_is_not_memory_in_use(self):
+        library = Library(Gpu("GPU-a", used=0))
+        newer = read(library)[0].used_mib
+        library.has_memory_v2 = False
+
+        assert (newer, read(library)[0].used_mib) == (0, 600)
+
+    def test_processes_are_told_by_kind_and_one_that_is_both_counts_as_compute(self):
+        pid, parent = os.getpid(), os.getppid()
+        gpu = Gpu("GPU-a", compute=[used_by(pid, GIB)], graphics=[used_by(pid, 1), used_by(parent, 1024**2)])
+
+        (card,) = read(Library(gpu))
+
+        told = {process.pid: (process.kind, process.memory_mib) for process in card.processes}
+        assert told == {pid: (ProcessKind.COMPUTE, 1024), parent: (ProcessKind.GRAPHICS, 1)}
+        assert card.processes[0].started == getattr(identity_of(pid), "started", None)
+
+    def test_a_process_that_no_longer_exists_is_left_out_and_its_memory_stays_counted(self):
+        (card,) = read(Library(Gpu("GPU-a", used=GIB, compute=[used_by(NO_PROCESS, GIB)])))
+
+        assert (card.processes, card.used_mib) == ([], 1024)
+
+
+class TestWhatIsNotReported:
+    @pytest.mark.parametrize(
+        "code", [pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_NO_PERMISSION, pynvml.NVML_ERROR_NO_DATA]
+    )
+    def test_a_reading_that_is_not_supported_is_none_and_never_0(self, code):
+        (card,) = read(Library(Gpu("GPU-a", utilisation=error(code), temperature=error(code))))
+
+        assert (card.utilisation, card.temperature, card.used_mib, card.fault) == (None, None, 5, None)
+
+    def test_a_process_whose_memory_is_not_reported_has_none(self):
+        (card,) = read(Library(Gpu("GPU-a", compute=[used_by(os.getpid(), None)])))
+
+        assert [process.memory_mib for process in card.processes] == [None]
+
+    def test_a_card_without_a_process_list_is_told_by_its_memory(self):
+        not_supported = error(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        (card,) = read(Library(Gpu("GPU-a", used=GIB, compute=not_supported, graphics=not_supported)))
+
+        assert (card.processes, card.used_mib, card.fault) == ([], 1024, None)
+
+    def test_a_card_that_shares_the_machines_memory_is_told_by_its_processes(self):
+        not_supported = error(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        (card,) = read(Library(Gpu("GPU-a", total=not_supported, compute=[used_by(os.getpid(), GIB)])))
+
+        assert (card.used_mib, len(card.processes), card.fault) == (None, 1, None)
+        assert card.memory_mib > 0
+
+    def test_a_card_that_reports_neither_memory_nor_processes_is_blind(self):
+        silent = error(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        (card,) = read(Library(Gpu("GPU-a", total=silent, compute=silent, graphics=silent)))
+
+        assert (card.fault, card.model) == (CardFault.BLIND, "NVIDIA GPU")
+
+
+class TestOneBadCard:
+    def test_a_card_that_fell_off_the_bus_is_lost_and_the_others_are_served(self):
+        library = Library(Gpu("GPU-a"), Gpu("GPU-b", bus="00000000:86:00.0"))
+        nvml = probe(library)
+        nvml.read()
+        library.gpus[0].error = pynvml.NVML_ERROR_GPU_IS_LOST
+
+        lost, fine = nvml.read().cards
+
+        assert (lost.uuid, lost.index, lost.fault) == ("GPU-a", 0, CardFault.LOST)
+        assert "fallen off the bus" in (lost.problem or "")
+        assert (lost.model, lost.memory_mib, lost.used_mib) == ("NVIDIA H200", 141 * 1024, None)
+        assert (fine.uuid, fine.index, fine.fault) == ("GPU-b", 1, None)
+
+    @pytest.mark.parametrize("code", [pynvml.NVML_ERROR_UNKNOWN, pynvml.NVML_ERROR_TIMEOUT, 4242])
+    def test_a_card_that_fails_in_another_way_is_blind(self, code):
+        (card,) = read(Library(Gpu("GPU-a", used=error(code))))
+
+        assert card.fault is CardFault.BLIND
+        assert card.problem
+
+    def test_a_card_that_hangs_is_blind_and_the_others_are_served(self):
+        library = Library(Gpu("GPU-a"), Gpu("GPU-b", bus="00000000:86:00.0"))
+        nvml = probe(library, timedelta(seconds=0.3))
+        nvml.read()
+        library.gpus[0].hold = threading.Event()
+
+        cards = by_uuid(nvml.read().cards)
+        library.gpus[0].hold.set()
+
+        assert cards["GPU-a"].fault is CardFault.BLIND
+        assert "has not answered" in (cards["GPU-a"].problem or "")
+        assert cards["GPU-b"].fault is None
+
+    def test_a_card_that_never_told_which_it_is_does_not_hide_the_others(self, caplog):
+        nvml = probe(Library(Gpu("GPU-a", error=pynvml.NVML_ERROR_GPU_IS_LOST), B))
+
+        readings = [nvml.read() for _ in range(3)]
+
+        assert [[card.uuid for card in reading.cards] for reading in readings] == [["GPU-b"]] * 3
+        assert readings[0].problem is None
+        assert readings[0].cards[0].index == 1
+        assert len(caplog.records) == 1
+
+    def test_a_card_that_is_no_longer_listed_is_lost_after_a_few_looks(self):
+        library = Library(A, B)
+        surveyor = Surveyor(probe(library), timedelta(seconds=2), Roster(patience=2))
+        surveyor.look()
+        library.gpus.pop()
+
+        faults = [by_uuid(surveyor.look().cards)["GPU-b"].fault for _ in range(2)]
+
+        assert faults == [CardFault.BLIND, CardFault.LOST]
+
+
+class TestMig:
+    def parent(self, *instances: Gpu | None) -> Gpu:
+        return Gpu("GPU-a", mig=1, instances=list(instances))
+
+    def test_the_instances_are_cards_and_their_gpu_is_not(self):
+        small = Gpu("MIG-1", name="NVIDIA H200 MIG 1g.18gb", total=16 * GIB, utilisation=error(3))
+        large = Gpu("MIG-2", name="NVIDIA H200 MIG 3g.71gb", total=70 * GIB, utilisation=error(3))
+
+        cards = by_uuid(read(Library(self.parent(small, None, large), B)))
+
+        assert {uuid: (card.index, card.parent_uuid) for uuid, card in cards.items()} == {
+            "MIG-1": (100, "GPU-a"),
+            "MIG-2": (102, "GPU-a"),
+            "GPU-b": (1, None),
+        }
+        assert (cards["MIG-2"].memory_mib, cards["MIG-2"].utilisation) == (70 * 1024, None)
+
+    def test_a_gpu_without_instances_yet_offers_nothing_and_keeps_its_number(self):
+        assert [(card.uuid, card.index) for card in read(Library(self.parent(), B))] == [("GPU-b", 1)]
+
+    def test_one_bad_instance_does_not_hide_its_sisters(self):
+        cards = by_uuid(read(Library(self.parent(Gpu("MIG-1", used=error(999)), Gpu("MIG-2")))))
+
+        assert {uuid: card.fault for uuid, card in cards.items()} == {"MIG-1": CardFault.BLIND, "MIG-2": None}
+
+
+class TestTheDriver:
+    def test_a_machine_without_one_says_so_in_one_sentence(self):
+        library = Library()
+        library.init = pynvml.NVML_ERROR_LIBRARY_NOT_FOUND
+
+        survey = Surveyor(probe(library), timedelta(seconds=2)).look()
+
+        assert (survey.provider, survey.driver, survey.cards) == ("none", None, [])
+        assert survey.problem == (
+            "no NVIDIA driver found (libnvidia-ml.so.1). Everything else works; try WARPLOOM_FAKE_GPUS=2 warploom up"
+        )
+
+    @pytest.mark.parametrize("call", [NvmlProbe.describe, NvmlProbe.read])
+    def test_the_real_library_says_the_same_where_there_is_no_driver(self, call: Callable[[NvmlProbe], object]):
+        try:
+            pynvml.nvmlInit()
+        except pynvml.NVMLError:
+            pass
+        else:
+            pytest.skip("this machine has an NVIDIA driver")
+
+        with pytest.raises(ProviderMissing, match=r"NVIDIA driver"):
+            call(NvmlProbe(ProcessBook()))
+
+    def test_one_that_is_installed_later_is_found(self):
+        library = Library(A)
+        library.init = pynvml.NVML_ERROR_DRIVER_NOT_LOADED
+        surveyor = Surveyor(probe(library), timedelta(seconds=2))
+        before = surveyor.look()
+        library.init = None
+
+        assert (before.provider, surveyor.look().provider) == ("none", "nvidia")
+
+    def test_one_that_sees_no_card_says_so(self):
+        assert Surveyor(probe(Library()), timedelta(seconds=2)).look().problem == "the nvidia driver sees no card"
+
+    @pytest.mark.parametrize("code", [pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH, pynvml.NVML_ERROR_DRIVER_NOT_LOADED])
+    def test_one_that_was_replaced_under_running_jobs_leaves_every_card_blind_until_it_is_mended(self, code):
+        library = Library(Gpu("GPU-a"), Gpu("GPU-b", bus="00000000:86:00.0"))
+        surveyor = Surveyor(probe(library), timedelta(seconds=2), Roster(patience=1))
+        surveyor.look()
+        library.count_error = library.init = code
+        blind = [surveyor.look() for _ in range(3)]
+        library.count_error = library.init = None
+        mended = surveyor.look()
+
+        for survey in blind:
+            assert [card.fault for card in survey.cards] == [CardFault.BLIND] * 2
+            assert survey.problem
+        assert [card.fault for card in mended.cards] == [None, None]
+
+    def test_one_that_must_be_opened_anew_is(self):
+        library = Library(Gpu("GPU-a"))
+        nvml = probe(library)
+        nvml.read()
+        library.gpus[0].error = pynvml.NVML_ERROR_UNINITIALIZED
+        blind = nvml.read().cards
+        library.gpus[0].error = None
+        nvml.read()
+
+        assert blind[0].fault is CardFault.BLIND
+        assert library.opened == 2
+
+    def test_one_that_hangs_leaves_its_cards_blind_and_is_not_waited_for_again(self):
+        library, release = Library(A), threading.Event()
+        nvml = probe(library, timedelta(seconds=0.3))
+        surveyor = Surveyor(nvml, timedelta(seconds=2))
+        surveyor.look()
+        library.nvmlDeviceGetCount = lambda: release.wait(60) and 1
+
+        surveys = [surveyor.look() for _ in range(3)]
+        release.set()
+
+        for survey in surveys:
+            assert [card.fault for card in survey.cards] == [CardFault.BLIND]
+            assert "has not answered" in (survey.problem or "")
