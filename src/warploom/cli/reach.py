@@ -89,7 +89,7 @@ class Reach:
             note(str(error))
 
     def _start(self) -> None:
-        from warploom.embedded.start import start
+        from warploom.embedded.stack import start
 
         note("Starting the local stack …")
         start(self.settings)

@@ -1,0 +1,302 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import samples
+from conftest import Command
+from scripted_server import ScriptedServer
+
+from warploom.domain.errors import LeaseLost
+from warploom.domain.tickets import Standing
+
+PRINT_CARDS = "import os; print(os.environ['CUDA_VISIBLE_DEVICES'], os.environ['WARPLOOM_LEASE'])"
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def start(environment: dict[str, str], tmp_path: Path) -> Iterator[Start]:
+    """Start `warploom run` and leave it running; whatever is left is ended."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(*arguments: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "warploom", "run", *arguments],
+            env=environment,
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate(timeout=20)
+
+
+@pytest.fixture
+def granting(server: ScriptedServer) -> ScriptedServer:
+    """A server that grants at once."""
+    server.on("POST", "/api/v1/tickets", samples.active())
+    server.on("POST", "/api/v1/leases/L-57/(release|report|accept)", samples.lease())
+    server.on("POST", "/api/v1/heartbeat", {"notices": [], "grants": []})
+    return server
+
+
+def test_a_command_gets_the_cards_exports_and_the_lease_is_released(
+    granting: ScriptedServer, warploom: Command
+) -> None:
+    done = warploom("run", "--card", "0", "--", sys.executable, "-c", PRINT_CARDS)
+    assert done.stdout == f"{samples.UUID} L-57\n"
+    assert done.stderr.splitlines()[0] == f"granted L-57 on local/0   CUDA_VISIBLE_DEVICES={samples.UUID}"
+    assert done.stderr.splitlines()[1].startswith("released L-57 · ran 0 s · exit 0")
+    assert len(granting.called("POST", "/api/v1/leases/L-57/release")) == 1
+
+
+def test_a_mask_that_was_set_before_is_replaced(granting: ScriptedServer, warploom: Command) -> None:
+    done = warploom("run", "--", sys.executable, "-c", PRINT_CARDS, CUDA_VISIBLE_DEVICES="7", WARPLOOM_LEASE="L-1")
+    assert done.stdout == f"{samples.UUID} L-57\n"
+
+
+def test_the_wish_reaches_the_server_as_it_was_given(granting: ScriptedServer, warploom: Command) -> None:
+    options = ["--card", "any", "--cards", "2", "--memory-gib", "80", "--model", "H100", "--minutes", "20"]
+    warploom("run", *options, "--priority", "p1", "--env-style", "index", "--title", "my job", "--", "true")
+    body = granting.called("POST", "/api/v1/tickets")[0].body
+    assert body.pop("purpose").startswith("run ")
+    assert body == {
+        "job": "my job",
+        "device": "any",
+        "cards": 2,
+        "memory_gib": 80.0,
+        "model": "H100",
+        "minutes": 20.0,
+        "priority": "p1",
+        "env_style": "index",
+    }
+
+
+def test_the_name_in_the_queue_does_not_tell_the_commands_options(granting: ScriptedServer, warploom: Command) -> None:
+    warploom("run", "--", "true", "--token=secret", "/src/eval.py", "hunter2")
+    assert granting.called("POST", "/api/v1/tickets")[0].body["job"] == "true eval.py"
+
+
+def test_the_commands_exit_status_is_returned(granting: ScriptedServer, warploom: Command) -> None:
+    assert warploom("run", "--", sys.executable, "-c", "raise SystemExit(7)").returncode == 7
+    assert granting.called("POST", "/api/v1/leases/L-57/release")
+
+
+def test_a_command_ended_by_a_signal_returns_128_and_its_number(granting: ScriptedServer, warploom: Command) -> None:
+    done = warploom("run", "--", sys.executable, "-c", "import os; os.kill(os.getpid(), 9)")
+    assert done.returncode == 128 + 9
+
+
+def test_a_command_that_does_not_exist_never_asks_for_a_card(granting: ScriptedServer, warploom: Command) -> None:
+    done = warploom("run", "--", "no-such-program")
+    assert done.returncode == 127
+    assert "'no-such-program' was not found" in done.stderr
+    assert granting.calls == []
+
+
+def test_a_queued_command_says_why_and_runs_when_its_card_is_there(server: ScriptedServer, warploom: Command) -> None:
+    server.on("POST", "/api/v1/tickets", samples.queued(place=3))
+    server.on("GET", "/api/v1/tickets/T-18", samples.queued(place=3))
+    server.on("GET", "/api/v1/tickets/T-18/wait", samples.queued(place=1), samples.offered())
+    server.on("POST", "/api/v1/leases/L-57/(accept|release)", samples.lease())
+    done = warploom("run", "--card", "0", "--", sys.executable, "-c", PRINT_CARDS)
+    assert done.stdout == f"{samples.UUID} L-57\n"
+    lines = done.stderr.splitlines()
+    assert lines[0].startswith("queued  T-18 on local/0, place 3: local/0 is held by L-42 'train bert-base'")
+    assert "starts in 44–52 min, measured" in lines[1]
+    assert "a free card: local/1 (not taken: you asked for local/0)" in lines[2]
+    assert lines[3] == "waiting   Ctrl-C leaves the queue, nothing else"
+    order = [call.path.rsplit("/", 1)[1] for call in server.calls]
+    assert order == ["tickets", "T-18", "wait", "wait", "accept", "release"]
+
+
+def test_an_offer_that_lapsed_before_it_was_accepted_is_waited_for_again(
+    server: ScriptedServer, warploom: Command
+) -> None:
+    server.on("POST", "/api/v1/tickets", samples.offered())
+    server.on("POST", "/api/v1/leases/L-57/accept", LeaseLost("L-57 ended: the offer lapsed.", "Wait again."))
+    server.on("GET", "/api/v1/tickets/T-18", samples.queued())
+    server.on("GET", "/api/v1/tickets/T-18/wait", samples.active(lease="L-58"))
+    server.on("POST", "/api/v1/leases/L-58/release", samples.lease(lease="L-58"))
+    assert warploom("run", "--", "true").returncode == 0
+    assert server.called("POST", "/api/v1/leases/L-58/release")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_waiting_leaves_the_queue_and_runs_nothing(
+    server: ScriptedServer, start: Start, number: signal.Signals
+) -> None:
+    server.on("POST", "/api/v1/tickets", samples.queued())
+    server.on("GET", "/api/v1/tickets/T-18", samples.queued())
+    server.on("GET", "/api/v1/tickets/T-18/wait", _held(server))
+    server.on("DELETE", "/api/v1/tickets/T-18", samples.ended())
+    process = start("--", sys.executable, "-c", "print('ran')")
+    server.await_call("GET", "/api/v1/tickets/T-18/wait")
+    process.send_signal(number)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 128 + number
+    assert out == ""
+    assert "left    T-18: out of the queue, and nothing was run" in err
+    assert len(server.called("DELETE", "/api/v1/tickets/T-18")) == 1
+
+
+def test_signals_are_passed_on_to_the_command_and_the_lease_is_released(granting: ScriptedServer, start: Start) -> None:
+    process = start("--", sys.executable, "-u", "-c", _CATCHES_TERM)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=20)
+    assert out == "caught\n"
+    assert process.returncode == 5
+    assert granting.called("POST", "/api/v1/leases/L-57/release")
+
+
+def test_the_command_outlives_a_killed_run_and_its_output_still_arrives(
+    granting: ScriptedServer, start: Start, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    process = start("--", sys.executable, "-u", "-c", f"print('ready'); open({str(gate)!r}).read(); print('alive')")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.kill()
+    process.wait(timeout=20)
+    gate.write_text("go")
+    assert process.stdout.readline() == "alive\n"
+    assert not granting.called("POST", "/api/v1/leases/L-57/release")
+
+
+def test_progress_in_the_output_is_reported_and_the_output_is_unchanged(
+    granting: ScriptedServer, warploom: Command
+) -> None:
+    done = warploom("run", "--", sys.executable, "-c", "print('a\\n\\x1b[1mstep 120/3000\\x1b[0m loss 0.3\\nlast')")
+    assert done.stdout == "a\n\x1b[1mstep 120/3000\x1b[0m loss 0.3\nlast\n"
+    assert granting.await_call("POST", "/api/v1/leases/L-57/report").body == {"step": 120, "total": 3000}
+
+
+def test_a_reader_that_leaves_ends_the_command_as_it_would_without_us(granting: ScriptedServer, start: Start) -> None:
+    process = start("--", "yes")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "y\n"
+    process.stdout.close()
+    assert process.wait(timeout=20) == 128 + signal.SIGPIPE
+
+
+def test_a_child_left_in_the_background_does_not_hold_the_run_up(granting: ScriptedServer, start: Start) -> None:
+    process = start("--", "sh", "-c", "sleep 60 & echo $!")
+    assert process.stdout is not None
+    sleeper = int(process.stdout.readline())
+    assert process.wait(timeout=20) == 0
+    os.kill(sleeper, signal.SIGKILL)
+
+
+def test_json_makes_its_own_lines_objects_and_leaves_stdout_to_the_command(
+    granting: ScriptedServer, warploom: Command
+) -> None:
+    done = warploom("run", "--json", "--", "echo", "hello")
+    assert done.stdout == "hello\n"
+    granted, released = map(json.loads, done.stderr.splitlines())
+    assert granted["event"] == "granted"
+    assert granted["lease"] == "L-57"
+    assert (released["event"], released["exit"]) == ("released", 0)
+
+
+def test_a_purpose_that_already_runs_is_not_run_a_second_time(server: ScriptedServer, warploom: Command) -> None:
+    server.on("POST", "/api/v1/tickets", samples.active(deduplicated=True))
+    done = warploom("run", "--purpose", "eval", "--", "echo", "ran")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "already runs as L-57 on local/0" in done.stderr
+
+
+def test_a_ticket_that_is_parked_meanwhile_ends_the_run_with_its_reason(
+    server: ScriptedServer, warploom: Command
+) -> None:
+    server.on("POST", "/api/v1/tickets", samples.ended(state=Standing.PARKED, reason="3 offers were missed"))
+    server.on("DELETE", "/api/v1/tickets/T-18", samples.ended())
+    done = warploom("run", "--", "true")
+    assert done.returncode == 4
+    assert "T-18 is parked: 3 offers were missed." in done.stderr
+
+
+def test_a_lease_lost_while_the_command_ran_is_told_and_keeps_its_status(
+    granting: ScriptedServer, warploom: Command
+) -> None:
+    granting.on("POST", "/api/v1/leases/L-57/release", LeaseLost("L-57 ended at 14:23.", "Ask again."))
+    done = warploom("run", "--", sys.executable, "-c", "raise SystemExit(3)")
+    assert done.returncode == 3
+    assert "L-57 was over before the command was: L-57 ended at 14:23." in done.stderr
+
+
+def test_the_terminal_belongs_to_the_command_while_it_runs(
+    granting: ScriptedServer, environment: dict[str, str]
+) -> None:
+    code = "import os,sys; print(os.isatty(1), os.tcgetpgrp(0) == os.getpgrp(), os.getpgrp() == os.getpid())"
+    output = _in_terminal([sys.executable, "-m", "warploom", "run", "--", sys.executable, "-c", code], environment)
+    assert "True True True" in output
+    assert "released L-57" in output
+
+
+def test_ctrl_c_at_a_terminal_ends_the_command_and_releases(
+    granting: ScriptedServer, environment: dict[str, str]
+) -> None:
+    code = "import signal\nprint('ready', flush=True)\nsignal.pause()"
+    command = [sys.executable, "-m", "warploom", "run", "--", sys.executable, "-c", code]
+    output = _in_terminal(command, environment, send=b"\x03", after=b"ready")
+    assert "released L-57" in output
+    assert "exit 130" in output
+
+
+_CATCHES_TERM = """
+import signal, sys
+def caught(*_):
+    print("caught")
+    sys.exit(5)
+signal.signal(signal.SIGTERM, caught)
+print("ready")
+signal.pause()
+"""
+
+
+def _held(server: ScriptedServer) -> Callable[[object], object]:
+    """Answer a long poll only after a while, as a server does."""
+    import threading
+
+    def answer(_: object) -> object:
+        threading.Event().wait(0.2)
+        return samples.queued()
+
+    return answer
+
+
+def _in_terminal(command: list[str], environment: dict[str, str], send: bytes = b"", after: bytes = b"") -> str:
+    """Run a command as a terminal's session leader would, typing `send` once `after` has appeared."""
+    import pty
+    import select
+
+    pid, master = pty.fork()
+    if pid == 0:
+        os.execvpe(command[0], command, environment)
+    output = b""
+    while select.select([master], [], [], 30)[0]:
+        try:
+            piece = os.read(master, 4096)
+        except OSError:
+            break
+        output += piece
+        if send and after in output:
+            os.write(master, send)
+            send = b""
+    os.waitpid(pid, 0)
+    os.close(master)
+    return output.decode()
