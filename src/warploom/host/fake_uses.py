@@ -92,7 +92,8 @@ class Contexts:
             busy = _BUSY_PERCENT if context.utilisation is None else context.utilisation
             use.utilisation = min(100, use.utilisation + busy)
             return
-        gone_for = time.monotonic() - self._ended_at.setdefault(path, time.monotonic())
+        now = time.monotonic()
+        gone_for = now - self._ended_at.setdefault(path, now)
         if gone_for < drain_seconds:
             use.draining_mib += round(context.memory_mib * (1 - gone_for / drain_seconds))
             return
