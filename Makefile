@@ -1,69 +1,88 @@
 # One virtual environment for everything; uv where it exists, venv and pip where not.
-VENV    := .venv
-BIN     := $(VENV)/bin
-PYTHON  ?= python3
-UV      := $(shell command -v uv 2>/dev/null)
-STAMP   := $(VENV)/.installed-dev
-DEMO_STAMP := $(VENV)/.installed
+VENV       := .venv
+BIN        := $(VENV)/bin
+UV         := $(shell command -v uv 2>/dev/null)
+STAMP      := $(VENV)/.installed
+DEV_STAMP  := $(VENV)/.installed-dev
+BUILD      := requirements/build.txt
+
+# The first Python that is new enough; PYTHON=/path/to/it overrides.
+ifndef PYTHON
+PYTHON := $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do \
+  "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$name"; break; }; done)
+endif
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check format serve bench lock clean
+.NOTPARALLEL:
 
 help: ## Show the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(BIN)/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Warploom needs Python 3.11 or newer; set PYTHON=/path/to/it."; exit 1; }
+	@test -n "$(PYTHON)" && "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	  { echo "Warploom needs Python 3.11 or newer, and none was found. Install one, or name it: make PYTHON=/path/to/python3.12"; exit 1; }
 ifdef UV
-	uv venv --quiet --python $(PYTHON) $(VENV)
+	$(UV) venv --quiet --clear --python "$(PYTHON)" $(VENV)
 else
-	$(PYTHON) -m venv $(VENV)
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || \
+	  { echo "$(PYTHON) cannot make virtual environments: its venv or ensurepip module is missing. Install it (Debian, Ubuntu: apt install python3-venv), or install uv, then try again."; exit 1; }
+	"$(PYTHON)" -m venv --clear $(VENV)
 endif
 
 ifdef UV
-INSTALL = uv pip install --quiet --python $(BIN)/python
+INSTALL := $(UV) pip install --quiet --python $(BIN)/python
 else
-INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 endif
 
-$(DEMO_STAMP): requirements/base.txt pyproject.toml | $(BIN)/python
-	$(INSTALL) --require-hashes -r requirements/base.txt
-	$(INSTALL) --no-deps --editable .
+# Everything is checked by hash, what builds the editable wheel included.
+define install
+	$(INSTALL) --require-hashes -r $(1)
+	$(INSTALL) --no-deps --no-build-isolation --editable .
+endef
+
+$(STAMP): requirements/base.txt $(BUILD) pyproject.toml | $(BIN)/python
+	@echo "Installing Warploom into $(VENV) (once; about a minute) ..."
+	$(call install,$(BUILD) -r requirements/base.txt)
 	@touch $@
 
-$(STAMP): requirements/dev.txt pyproject.toml | $(BIN)/python
-	$(INSTALL) --require-hashes -r requirements/dev.txt
-	$(INSTALL) --no-deps --editable .
-	@touch $@ $(DEMO_STAMP)
+$(DEV_STAMP): requirements/dev.txt pyproject.toml | $(BIN)/python
+	@echo "Installing Warploom and its tools into $(VENV) (once; about a minute) ..."
+	$(call install,requirements/dev.txt)
+	@touch $@ $(STAMP)
 
-setup: $(STAMP) ## Make .venv with everything, for working on Warploom
+setup: $(DEV_STAMP) ## Make .venv with everything, for working on Warploom
 
-demo: $(DEMO_STAMP) ## Two agents share two fake cards, for real, in under a minute
+demo: $(STAMP) ## Two agents share two fake cards, for real, in under a minute
 	$(BIN)/warploom demo
 
-test: $(STAMP) ## Run every test on a real Postgres and a real Valkey
+test: $(DEV_STAMP) ## Run every test on a real Postgres and a real Valkey (ARGS="-k wait")
 	$(BIN)/python -m pytest $(ARGS)
 
-check: $(STAMP) ## Format, lint, types, layers, freshness of the docs
+check: $(DEV_STAMP) ## Format, lint, types, layers, freshness of the reference
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 	$(BIN)/python -m warploom.cli.reference --check docs/reference
 
-format: $(STAMP) ## Format the code and mend what lint can mend
+format: $(DEV_STAMP) ## Format the code and mend what lint can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-serve: $(DEMO_STAMP) ## Run the whole stack in the foreground
+serve: $(STAMP) ## Run the whole stack in the foreground
 	$(BIN)/warploom daemon
 
-bench: $(STAMP) ## Measure against floors and peers in the same run
+bench: $(DEV_STAMP) ## Measure against floors and peers in the same run (ARGS=...)
 	$(BIN)/python -m benchmarks $(ARGS)
 
-lock: $(STAMP) ## Renew the hashed requirements from pyproject.toml
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header pyproject.toml -o requirements/base.txt
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra dev -c requirements/base.txt pyproject.toml -o requirements/dev.txt
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
+
+lock: $(DEV_STAMP) ## Renew the hashed requirements from pyproject.toml
+	$(COMPILE) pyproject.toml -o requirements/base.txt
+	$(COMPILE) --extra dev -c requirements/base.txt pyproject.toml -o requirements/dev.txt
+	$(COMPILE) --group build -c requirements/dev.txt -o requirements/build.txt
 
 clean: ## Remove the virtual environment
 	rm -rf $(VENV)
