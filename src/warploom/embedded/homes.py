@@ -5,7 +5,7 @@ import os
 import re
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -88,7 +88,8 @@ class Home:
         """
         if len(os.fsencode(folder)) <= _LONGEST_ADDRESS and _PLAIN.fullmatch(str(folder)):
             return folder
-        link = self._link_folder() / folder.name
+        link = self._links() / folder.name
+        _make_private(link.parent)
         if not link.is_symlink() or link.readlink() != folder:
             fresh = link.with_name(f"{link.name}.{os.getpid()}")
             fresh.unlink(missing_ok=True)
@@ -96,23 +97,32 @@ class Home:
             fresh.replace(link)
         return link
 
-    def _link_folder(self) -> Path:
+    def drop_address(self, folder: Path) -> None:
+        """Remove the link to a folder, if there is one, once nothing listens there any more."""
+        link = self._links() / folder.name
+        if link.is_symlink():
+            link.unlink(missing_ok=True)
+            with suppress(OSError):
+                link.parent.rmdir()
+
+    def hold_links(self) -> int | None:
+        """Hold the folder of links so that a cleaner of temporary files leaves it; return the descriptor that holds it."""
+        try:
+            descriptor = os.open(self._links(), os.O_RDONLY | os.O_DIRECTORY)
+        except OSError:
+            return None
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        return descriptor
+
+    def _links(self) -> Path:
         runtime = Path(os.environ.get("XDG_RUNTIME_DIR") or "/nonexistent")
         if (
             len(os.fsencode(runtime)) <= _LONGEST_ADDRESS // 2
             and _PLAIN.fullmatch(str(runtime))
             and _is_private(runtime)
         ):
-            folder = runtime / self.mark
-        else:
-            folder = Path("/tmp") / self.mark.replace("-", f"-{os.getuid()}-")  # noqa: S108  # its owner is checked
-        folder.mkdir(mode=0o700, exist_ok=True)
-        if not _is_private(folder):
-            raise Unreachable(
-                f"{folder}, where the sockets of this home are linked, belongs to somebody else or is open to others.",
-                "Set WARPLOOM_HOME to a path of fewer than 80 plain characters, which needs no link.",
-            )
-        return folder
+            return runtime / self.mark
+        return Path("/tmp") / self.mark.replace("-", f"-{os.getuid()}-")  # noqa: S108  # its owner is checked
 
 
 def try_lock(descriptor: int) -> bool:
@@ -122,6 +132,15 @@ def try_lock(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def _make_private(folder: Path) -> None:
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if not _is_private(folder):
+        raise Unreachable(
+            f"{folder}, where the sockets of this home are linked, belongs to somebody else or is open to others.",
+            f"Set WARPLOOM_HOME to a path of at most {_LONGEST_ADDRESS - 10} plain characters, which needs no link.",
+        )
 
 
 def _is_private(folder: Path) -> bool:

@@ -127,11 +127,14 @@ class Postgres:
 
     def stop(self) -> None:
         """Stop it, whoever started it, and wait until it is gone; open transactions are rolled back."""
-        process = self.process if self._existing_data() else None
+        if self._existing_data() is None:
+            return
+        process = self.process
         if process is not None and not end(process, _FAST, _AT_ONCE):
             raise Unreachable(
                 f"Postgres (process {process.pid}) does not stop.", f"Read {self.home.log(self.name)} for the reason."
             )
+        self.home.drop_address(self.data)
 
     def _answers(self) -> bool:
         if not self._existing_data():
@@ -152,7 +155,9 @@ class Postgres:
     def _bring_up(self) -> None:
         deadline = time.monotonic() + self._patience
         installation = self._installation()
-        if not self._existing_data():
+        if self._existing_data():
+            self._check_owner()
+        else:
             self._make_data(installation)
         child: ProcessIdentity | None = None
         while not self._answers():
@@ -172,6 +177,14 @@ class Postgres:
         log = self.home.log(self.name)
         return spawn(Command(arguments, self.data, log, self._account, bare_environment()))
 
+    def _check_owner(self) -> None:
+        owner = self.data.stat().st_uid
+        if owner != (os.getuid() if self._account is None else self._account.uid):
+            raise Unreachable(
+                f"The data in {self.data} belongs to the user with number {owner}, so this user cannot serve it.",
+                "Run Warploom as the user it was first run as, or choose another WARPLOOM_HOME.",
+            )
+
     def _make_data(self, installation: Installation) -> None:
         """Make the cluster beside its place and move it there whole, so that a crash leaves none or a good one."""
         if self.data.exists() and any(self.data.iterdir()):
@@ -186,9 +199,10 @@ class Postgres:
             os.chown(unfinished, self._account.uid, self._account.gid)
         answer = run_as(self._account, self._initdb(installation, unfinished), unfinished)
         if answer.returncode != 0:
-            reason = next((line for line in answer.stderr.splitlines() if "error" in line), answer.stderr.strip())
+            lines = [line.strip() for line in answer.stderr.splitlines() if line.strip()] or ["no reason was given"]
+            reason = next((line for line in lines if "error:" in line or "FATAL:" in line), lines[-1])
             raise Unreachable(
-                f"The Postgres data folder could not be made: {reason}.",
+                f"The Postgres data folder could not be made: {reason.rstrip('.')}.",
                 "Mend that and try again, or name a database in WARPLOOM_DATABASE_URL.",
             )
         with (unfinished / "postgresql.conf").open("a") as file:

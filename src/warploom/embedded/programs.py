@@ -23,7 +23,7 @@ _AT_ONCE: Final = (signal.SIGKILL, 5.0)
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """What the supervisor runs beside Postgres and Valkey; an empty command means that there is none."""
+    """What the supervisor runs beside Postgres and Valkey; an empty host means that there is none."""
 
     server: Sequence[str] = (sys.executable, "-P", "-m", "warploom.server")
     host: Sequence[str] = (sys.executable, "-P", "-m", "warploom.host")

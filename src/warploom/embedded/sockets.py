@@ -9,7 +9,7 @@ from pathlib import Path
 from warploom.client.processes import identity_of
 from warploom.domain.hosts import ProcessIdentity
 
-_SECONDS = 5.0
+_SECONDS = 3.0
 _PROTOCOL = 3 << 16
 
 

@@ -17,7 +17,7 @@ from warploom.domain.hosts import ProcessIdentity
 from warploom.embedded.children import Command, await_end, end, has_ended, last_line, spawn
 from warploom.embedded.homes import Home
 from warploom.embedded.postgres import Postgres
-from warploom.embedded.programs import Program, Programs, stack_environment
+from warploom.embedded.programs import Program, Programs, free_port, stack_environment
 from warploom.embedded.records import Record, forget, living
 from warploom.embedded.valkey import Valkey
 
@@ -141,6 +141,9 @@ class _Ascent:
         log = self.home.log("daemon")
         if self.spawned == _SPAWNS:
             raise Unreachable(f"The supervisor ends at once: {last_line(log)}.", f"Read {log}.")
+        if self.settings.database_url is None:
+            _ = Postgres(self.home.path).url  # what is plainly missing is better said here than read in a log
+        free_port(self.settings.bind, self.settings.port)
         self.spawned += 1
         arguments = list(_SUPERVISOR)
         if self.programs != Programs():

@@ -80,13 +80,13 @@ class Valkey:
     def stop(self) -> None:
         """Stop it, whoever started it, and wait until it is gone."""
         process = self.process
-        if process is None:
-            return
-        shut_down_valkey(self._socket)
-        if not await_end(process, _SHUTDOWN_SECONDS) and not end(process, _POLITE, _AT_ONCE):
-            raise Unreachable(
-                f"Valkey (process {process.pid}) does not stop.", f"Read {self.home.log(self.name)} for the reason."
-            )
+        if process is not None:
+            shut_down_valkey(self._socket)
+            if not await_end(process, _SHUTDOWN_SECONDS) and not end(process, _POLITE, _AT_ONCE):
+                raise Unreachable(
+                    f"Valkey (process {process.pid}) does not stop.", f"Read {self.home.log(self.name)} for the reason."
+                )
+        self.home.drop_address(self.folder)
 
     def _answers(self) -> bool:
         try:
@@ -95,7 +95,9 @@ class Valkey:
             return False
 
     def _bring_up(self) -> None:
-        self.stop()  # one that listens but does not answer holds nothing that could be lost
+        silent = self.process
+        if silent is not None:
+            end(silent, _AT_ONCE)  # it listens but does not answer, and holds nothing that could be lost
         deadline = time.monotonic() + self._patience
         child = self._spawn()
         while not self._answers():
