@@ -72,7 +72,7 @@
     });
     document.addEventListener("visibilitychange", beat);
     setInterval(beat, POLL);
-    setTimeout(beat);
+    document.addEventListener("DOMContentLoaded", beat);
   }
 
   document.addEventListener("htmx:after:swap", (event) => {
