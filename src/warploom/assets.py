@@ -1,9 +1,9 @@
-"""Finds skills, dashboard and migrations, in an installed wheel or in a checkout."""
+"""Finds skills, dashboard, migrations and demo, in an installed wheel or in a checkout."""
 
 from pathlib import Path
 from typing import Literal
 
-Kind = Literal["skills", "dashboard", "migrations"]
+Kind = Literal["skills", "dashboard", "migrations", "demo"]
 
 _PACKAGE = Path(__file__).parent
 _CHECKOUT = _PACKAGE.parent.parent
