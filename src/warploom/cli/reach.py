@@ -19,7 +19,9 @@ _ATTEMPTS_BETWEEN_STARTS = 6
 class Reach:
     """A way to the server that survives its restarts, and its coming back at another address."""
 
-    def __init__(self, settings: Settings | None = None, *, as_operator: bool = False) -> None:
+    def __init__(self, settings: Settings | None = None, *, url: str | None = None, as_operator: bool = False) -> None:
+        """Speak to the server the settings name, or to the one at `url`."""
+        self._url = url
         self.settings = settings or Settings.load()
         keys = (self.settings.key, self.settings.operator_key)
         self._key = next(filter(None, reversed(keys) if as_operator else keys), None)
@@ -34,7 +36,7 @@ class Reach:
     @property
     def client(self) -> Client:
         """A client for the server's present address."""
-        url = server_url(self.settings)
+        url = self._url or server_url(self.settings)
         if self._client is None or self._client.url != url:
             self._client = Client(url, self._caller, self._key)
         return self._client

@@ -1,0 +1,89 @@
+"""`warploom up`, `down` and `daemon`: the whole local stack, started and stopped."""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TypeVar
+
+import typer
+
+from warploom.cli.options import Json
+from warploom.cli.output import emit, note, present, say
+from warploom.cli.reach import Reach
+from warploom.config import Settings
+from warploom.domain.cards import HostLanes
+from warploom.domain.texts import spoken_memory
+
+app = typer.Typer(rich_markup_mode=None)
+T = TypeVar("T")
+
+_HOST_SECONDS = 5.0
+_PAUSE = 0.05
+
+
+@app.command(epilog="Example: WARPLOOM_FAKE_GPUS=2 warploom up")
+def up(as_json: Json = False) -> None:
+    """Start Postgres, Valkey, the server and the host agent in the background, or find them running."""
+    from warploom.embedded.stack import running_url, start
+
+    settings = Settings.load()
+    if settings.url is not None:
+        note(f"WARPLOOM_URL is set: commands here speak to {settings.url}, not to the local stack.")
+    info = start(settings)
+    url = running_url(settings) or info.url
+    host = _await_host(Reach(settings, url=url), settings.host_name)
+    if as_json:
+        emit({**asdict(info), "url": url, "host": host})
+        return
+    say([" · ".join(info.facts), f"Server   {url}   dashboard  {url}/dashboard", _host_line(host, settings.host_name)])
+    say(["Next     warploom status · warploom init (in a project, to give your agents the tools)"])
+
+
+@app.command(epilog="Example: warploom down")
+def down(as_json: Json = False) -> None:
+    """Stop the local stack. Its data stays, and jobs that run on cards go on."""
+    from warploom.embedded.stack import stop
+
+    settings = Settings.load()
+    ran = stop(settings)
+    kept = f"its data stays in {settings.home}, and jobs that run on cards go on"
+    line = f"The local stack is stopped; {kept}." if ran else "No local stack was running."
+    present({"stopped": ran, "home": str(settings.home)}, [line], as_json=as_json)
+
+
+@app.command(epilog="Example: warploom daemon")
+def daemon() -> int:
+    """Run the local stack in the foreground, for service managers and containers; Ctrl-C or SIGTERM stops it."""
+    from warploom.embedded.daemon import main
+
+    return main([])
+
+
+def _await_host(reach: Reach, name: str) -> HostLanes | None:
+    """Wait a little for the host agent's first look at its cards."""
+
+    def look() -> HostLanes | None:
+        hosts = reach.client.rack().hosts
+        return next((host for host in hosts if host.host == name and host.is_present), None)
+
+    return _await(look, _HOST_SECONDS)
+
+
+def _await(look: Callable[[], T | None], seconds: float) -> T | None:
+    deadline = time.monotonic() + seconds
+    while True:
+        found = look()
+        if found is not None or time.monotonic() > deadline:
+            return found
+        time.sleep(_PAUSE)
+
+
+def _host_line(host: HostLanes | None, name: str) -> str:
+    if host is None:
+        return f"Host     {name}: its host agent has not reported yet; `warploom doctor` says why"
+    if host.problem:
+        return f"Host     {name}: {host.problem}"
+    models = ", ".join(f"{lane.model} {spoken_memory(lane.memory_mib)}" for lane in host.cards)
+    count = "1 card" if len(host.cards) == 1 else f"{len(host.cards)} cards"
+    driver = f", driver {host.driver}" if host.driver else ""
+    return f"Host     {name}: {count}{f' ({models})' if models else ''}{driver}"
