@@ -168,10 +168,17 @@ def _caller(settings: Settings, lifeline: Sequence[ProcessIdentity]) -> Caller:
         session_key=settings.session,
         agent=settings.agent,
         project=settings.project,
-        directory=str(Path.cwd()),
+        directory=_directory(),
         host=settings.host_name,
         process=lifeline[-1] if lifeline else None,
     )
+
+
+def _directory() -> str | None:
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:
+        return None
 
 
 def _text(text: str) -> types.TextContent:

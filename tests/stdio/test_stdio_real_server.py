@@ -1,0 +1,134 @@
+"""Two agents over stdio share one card of a real server: asked for, queued for, pushed, accepted, released."""
+
+import re
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastmcp import Client
+from fastmcp.client.transports import StdioTransport
+from fastmcp.exceptions import ToolError
+from rawclient import RawClient, environment_for
+from standin import PATIENCE, free_port
+
+
+def _run(stack: ExitStack, module: str, environment: dict[str, str], log: Path) -> subprocess.Popen[bytes]:
+    output = stack.enter_context(log.open("wb"))
+    process = subprocess.Popen([sys.executable, "-m", module], env=environment, stdout=output, stderr=output)
+    stack.callback(process.wait, PATIENCE)
+    stack.callback(process.terminate)
+    return process
+
+
+def _until_healthy(url: str, log: Path) -> None:
+    for _ in range(int(PATIENCE / 0.05)):
+        with suppress(OSError), urllib.request.urlopen(f"{url}/health", timeout=1):
+            return
+        threading.Event().wait(0.05)
+    raise AssertionError(log.read_text())
+
+
+@pytest.fixture
+def real_server(database_url: str, redis_url: str, tmp_path: Path) -> Generator[str]:
+    """A server and a host agent with two fake cards; gives the server's address."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    settings = {
+        "WARPLOOM_DATABASE_URL": database_url,
+        "WARPLOOM_REDIS_URL": redis_url,
+        "WARPLOOM_PORT": str(port),
+        "WARPLOOM_FAKE_GPUS": "2",
+        "WARPLOOM_SURVEY_SECONDS": "0.3",
+    }
+    with ExitStack() as stack:
+        _run(stack, "warploom.server", environment_for(None, tmp_path, **settings), tmp_path / "server.log")
+        _until_healthy(url, tmp_path / "server.log")
+        _run(stack, "warploom.host", environment_for(url, tmp_path, **settings), tmp_path / "host.log")
+        yield url
+
+
+@pytest.fixture
+def agent(real_server: str, tmp_path: Path) -> Generator[Any]:
+    """Start raw sessions of agents by name; each is a session of its own though one process starts them all."""
+    clients: list[RawClient] = []
+
+    def start(name: str) -> RawClient:
+        environment = environment_for(
+            real_server, tmp_path, WARPLOOM_SESSION=name, WARPLOOM_AGENT=name, WARPLOOM_LEASE_MINUTES="10"
+        )
+        clients.append(RawClient(environment, tmp_path))
+        clients[-1].introduce()
+        return clients[-1]
+
+    yield start
+    for client in clients:
+        client.close()
+
+
+def _answer(client: RawClient, tool: str, **arguments: Any) -> dict[str, Any]:
+    result = client.call(tool, **arguments)
+    assert not result.get("isError"), result
+    return result["structuredContent"]
+
+
+def _hold_card_0(client: RawClient) -> dict[str, Any]:
+    """Ask until the first survey has come in and the card can be had."""
+    result: dict[str, Any] = {}
+    for _ in range(int(PATIENCE / 0.1)):
+        result = client.call("gpu_request", job="train", device="0", minutes=30)
+        if not result.get("isError") and result["structuredContent"]["state"] == "active":
+            return result["structuredContent"]
+        threading.Event().wait(0.1)
+    raise AssertionError(result)
+
+
+def _tickets(entries: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
+    return [(entry["ticket"], entry["state"]) for entry in entries]
+
+
+def test_a_card_goes_from_one_agent_to_the_next_with_one_push(agent: Any) -> None:
+    first, second = agent("one"), agent("two")
+    held = _hold_card_0(first)
+    assert _answer(first, "loom_me")["leases"][0]["lease"] == held["lease"]
+
+    queued = _answer(second, "gpu_request", job="eval", device="0", minutes=5)
+    assert (queued["state"], queued["place"], queued["also_free"]) == ("queued", 1, ["local/1"])
+    assert _tickets(_answer(second, "loom_me")["tickets"]) == [(queued["ticket"], "queued")]
+
+    _answer(first, "gpu_release", lease=held["lease"])
+    push = second.expect(lambda message: message.get("method") == "notifications/claude/channel")
+
+    lease = push["params"]["meta"]["lease"]
+    assert push["params"]["meta"]["ticket"] == queued["ticket"]
+    assert re.search(rf"^export .*WARPLOOM_LEASE={lease}\b", push["params"]["content"], re.MULTILINE)
+    assert _answer(second, "loom_me")["leases"][0]["state"] == "offered"
+    assert _answer(second, "gpu_report", lease=lease, step=1, total=10)["state"] == "active"
+    assert _answer(second, "gpu_extend", lease=lease, minutes=5, reason="slow")["state"] == "active"
+    assert _answer(second, "gpu_release", lease=lease)["state"] == "ended"
+    assert "leases" not in _answer(second, "loom_me") or _answer(second, "loom_me")["leases"] == []
+    stale = first.call("gpu_report", lease=held["lease"], step=1)
+    assert stale["isError"]
+    assert stale["content"][0]["text"].startswith("lease_lost: ")
+    pushes = [message for message in second.messages() if message.get("method") == "notifications/claude/channel"]
+    assert len(pushes) == 1
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_the_real_tools_are_forwarded_unchanged(real_server: str, tmp_path: Path, mode: str) -> None:
+    environment = environment_for(real_server, tmp_path)
+    transport = StdioTransport(sys.executable, ["-m", "warploom.stdio"], env=environment, keep_alive=False)
+    async with Client(f"{real_server}/mcp", mode=mode) as direct:
+        there = [tool.model_dump() for tool in await direct.list_tools()]
+
+    async with Client(transport, mode=mode) as client:
+        here = [tool.model_dump() for tool in await client.list_tools()]
+        with pytest.raises(ToolError, match="malformed: 'L-x' is not a lease"):
+            await client.call_tool("gpu_release", {"lease": "L-x"})
+
+    assert here == there
