@@ -5,6 +5,7 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
+from types import FrameType
 
 import uvicorn
 from fastapi import APIRouter, FastAPI
@@ -69,18 +70,18 @@ async def _to_dashboard() -> RedirectResponse:
 
 
 def _sources(app: App) -> PageSources:
-    async def operator() -> Actor:
-        return await app.sessions.identify(Caller(role=Role.OPERATOR, session_key="dashboard", agent="operator"))
+    async def visitor(role: Role) -> Actor:
+        return await app.sessions.identify(Caller(role=role, session_key="dashboard", agent="operator"))
 
     async def rack() -> Rack:
         return await app.cards.survey()
 
-    async def drain(card: str, reason: str | None, *, preview: bool) -> DrainAnswer:
-        return await app.cards.drain(await operator(), card, reason, preview=preview)
+    async def drain(card: str, reason: str | None, *, role: Role, preview: bool) -> DrainAnswer:
+        return await app.cards.drain(await visitor(role), card, reason, preview=preview)
 
-    async def undrain(card: str, reason: str | None, *, preview: bool) -> DrainAnswer:
+    async def undrain(card: str, reason: str | None, *, role: Role, preview: bool) -> DrainAnswer:
         _ = reason
-        return await app.cards.undrain(await operator(), card, preview=preview)
+        return await app.cards.undrain(await visitor(role), card, preview=preview)
 
     async def latest(limit: int) -> list[EventView]:
         return (await app.events.page(None, limit))[0]
@@ -109,8 +110,21 @@ def main() -> int:
         timeout_graceful_shutdown=2,
         timeout_keep_alive=75,
     )
-    uvicorn.Server(config).run()
+    _Server(config, app).run()
     return 0
+
+
+class _Server(uvicorn.Server):
+    """Lets open waits and streams go as soon as it is asked to stop, so that a restart takes no longer than it must."""
+
+    def __init__(self, config: uvicorn.Config, app: App) -> None:
+        super().__init__(config)
+        self._app = app
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Answer every open wait, then stop as uvicorn does."""
+        self._app.bus.hang_up()
+        super().handle_exit(sig, frame)
 
 
 if __name__ == "__main__":

@@ -79,6 +79,8 @@ class Bus:
         self._state = BusState.ABSENT if url is None else BusState.BROKEN
         self._problem: str | None = None
         self._last_hint: float | None = None
+        self.is_closing = False
+        """Whether the process is about to stop: whoever waits should answer at once with what there is."""
 
     async def start(self) -> None:
         """Start to subscribe and publish in the background; an absent or dead Redis is no error."""
@@ -86,9 +88,11 @@ class Bus:
             self._tasks = [asyncio.create_task(self._subscribe(self._url)), asyncio.create_task(self._send(self._url))]
 
     async def stop(self) -> None:
-        """Stop the background work."""
-        for task in self._tasks:
-            task.cancel()
+        """Stop the background work. One cancellation is not enough: `wait_for`, which the client uses, can swallow it."""
+        while running := [task for task in self._tasks if not task.done()]:
+            for task in running:
+                task.cancel()
+            await asyncio.wait(running, timeout=0.1)
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def publish(self, topics: Iterable[str]) -> None:
@@ -113,6 +117,11 @@ class Bus:
                 group.discard(listener)
                 if not group:
                     del self._listeners[topic]
+
+    def hang_up(self) -> None:
+        """Let everybody who waits in this process go, because it is about to stop; safe in a signal handler."""
+        self.is_closing = True
+        self._ring_all()
 
     def health(self) -> BusHealth:
         """Tell how the bus is."""

@@ -42,10 +42,11 @@ class EventService:
         last cursor. A line appears once every transaction older than it has ended, so none is ever skipped.
         """
         end = time.monotonic() + _STREAM_SECONDS * random.uniform(0.9, 1.1)  # noqa: S311
-        with self._changes.bus.listen(EVERYTHING) as listener:
+        bus = self._changes.bus
+        with bus.listen(EVERYTHING) as listener:
             cursor = after or await self._end()
             _cursor(cursor)
-            while time.monotonic() < end:
+            while time.monotonic() < end and not bus.is_closing:
                 lines, cursor = await self.page(cursor, PAGE, session)
                 for line in lines:
                     yield line

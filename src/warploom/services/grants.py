@@ -43,12 +43,11 @@ def slots_of(cards: Sequence[KnownCard], now: datetime) -> list[Slot]:
 
 
 async def grant_possible(change: Change, times: GrantTimes, look: Round, now: datetime) -> list[Granted]:
-    """Make every grant that is possible on these hosts now. Locks their cards first, then reads, then decides.
+    """Make every grant that is possible on these hosts now. The caller has locked their cards; this reads, then decides.
 
     One winner in any race: the card rows are locked, tickets are taken with skip locked, and the schema allows one
     live lease per card and per task.
     """
-    await card_store.lock_cards(change.conn, list(look.hosts))
     cards = await card_store.read_cards(change.conn, list(look.hosts))
     if not any(card.is_grantable for card in cards):
         return []

@@ -104,7 +104,7 @@ def _check_counts(facts: DatabaseFacts) -> list[Check]:
     if facts.strays == 0:
         return [Check(Word.OK, "queues", f"{facts.waiting} waiting; every waiting ticket stands in a queue")]
     text = f"{facts.strays} waiting tickets stand in no queue"
-    return [Check(Word.BAD, "queues", text, "Run `warploom orchestrate --once`; it puts them back at their age.")]
+    return [Check(Word.BAD, "queues", text, "The orchestrator puts them back at their age within ten seconds.")]
 
 
 def _host_checks(host: HostRow, now: datetime) -> list[Check]:

@@ -1,6 +1,6 @@
 """Leases: accept, extend, report, release; every write names its lease and changes nothing once that is lost."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from warploom.domain.cards import KnownCard
 from warploom.domain.errors import LeaseLost, MalformedInput, NotFound, NotYours
@@ -26,7 +26,7 @@ from warploom.store import leases as lease_store
 from warploom.store import sessions as session_store
 from warploom.store import tickets as ticket_store
 from warploom.store.database import Connection
-from warploom.store.leases import Lease
+from warploom.store.leases import Ended, Ending, Lease
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,27 +83,27 @@ class LeaseService:
     async def release(self, actor: Actor, lease: LeaseId) -> LeaseAnswer:
         """Give the cards back. Releasing twice is success; releasing a lease that was lost says so."""
         async with self._changes.begin() as change:
+            await lease_store.lock_cards_of(change.conn, lease)
             held = await _get(change.conn, lease)
             _require_own(actor, held)
-            await card_store.lock_cards(change.conn, held.hosts)
-            held = await _get(change.conn, lease)
             if held.state is LeaseState.ENDED:
                 if held.end is not LeaseEnd.RELEASED:
                     raise await _lost(change.conn, lease)
                 return _answer(held, "It was released already; nothing to do.")
-            await self._end(change, held, LeaseEnd.RELEASED, TaskState.DONE)
-            held = await _get(change.conn, lease)
+            await self._end(change, held, Ending(LeaseEnd.RELEASED, TaskState.DONE))
+        released = replace(held, state=LeaseState.ENDED)
         return _answer(
-            held, "The card is free as soon as it is observed clear. Make sure your processes on it have ended."
+            released, "The card is free as soon as it is observed clear. Make sure your processes on it have ended."
         )
 
     async def expire(self, lease: LeaseId) -> bool:
         """End a lease whose holder was silent for a whole lease time; the card stays taken until observed clear."""
+        outcome = f"its lease expired after {spoken_duration(self._times.lease)} of silence"
         async with self._changes.begin() as change:
+            await lease_store.lock_cards_of(change.conn, lease)
             held = await _get(change.conn, lease)
-            await card_store.lock_cards(change.conn, held.hosts)
-            outcome = f"its lease expired after {spoken_duration(self._times.lease)} of silence"
-            return await self._end(change, held, LeaseEnd.EXPIRED, TaskState.FAILED, outcome)
+            ended = await self._end(change, held, Ending(LeaseEnd.EXPIRED, TaskState.FAILED, outcome))
+            return ended is not None
 
     async def lapse(self, lease: LeaseId) -> bool:
         """Pass the cards of an offer that nobody took on, and put its ticket back at its original age.
@@ -111,18 +111,19 @@ class LeaseService:
         The ticket comes last in the round of grants that follows at once. Enough misses in a row park it.
         """
         async with self._changes.begin() as change:
+            await lease_store.lock_cards_of(change.conn, lease)
             held = await _get(change.conn, lease)
-            await card_store.lock_cards(change.conn, held.hosts)
-            if not await lease_store.end_lease(change.conn, lease, LeaseEnd.LAPSED):
+            ended = await self._end(change, held, Ending(LeaseEnd.LAPSED, TaskState.READY, was_used=False))
+            if ended is None:
                 return False
-            missed = await ticket_store.return_ticket(change.conn, held.task, lease)
-            _tell(change, EventKind.LEASE_LAPSED, held, _facts(held))
-            await self._back_in_queue(change, held, missed or 0)
-            look = Round(held.hosts, passed_over=[held.task])
-            await grant_possible(change, self._times, look, held.now)
-            for host in {name.partition("/")[0] for name in held.card_names}:
-                change.order_survey(host)
+            await self._back_in_queue(change, held, ended.missed)
+            await grant_possible(change, self._times, Round(held.hosts, passed_over=[held.task]), held.now)
             return True
+
+    async def withdraw(self, change: Change, held: Lease) -> bool:
+        """End an offer because its owner leaves the queue; its cards go on in the caller's round of grants."""
+        ending = Ending(LeaseEnd.WITHDRAWN, TaskState.CANCELLED, "left the queue", was_used=False)
+        return await self._end(change, held, ending) is not None
 
     async def _back_in_queue(self, change: Change, held: Lease, missed: int) -> None:
         cards = names(held.card_names)
@@ -160,27 +161,13 @@ class LeaseService:
             return
         _tell(change, EventKind.LEASE_ACCEPTED, held, _facts(held))
 
-    async def _end(
-        self, change: Change, held: Lease, end: LeaseEnd, state: TaskState, outcome: str | None = None
-    ) -> bool:
-        if not await lease_store.end_lease(change.conn, held.lease, end):
-            return False
-        await ticket_store.finish_ticket(change.conn, held.task, held.lease, state, outcome)
-        await card_store.settle_cards(change.conn, held.cards)
-        for host_id in held.hosts:
-            await card_store.finish_drains(change.conn, host_id)
-        for host in {name.partition("/")[0] for name in held.card_names}:
-            change.order_survey(host)
-        _tell(change, EventKind(f"lease.{end.value}"), held, _facts(held))
-        return True
-
-    async def withdraw(self, change: Change, held: Lease) -> bool:
-        """End an offer because its owner leaves the queue; the cards were never used and go on in the caller's round."""
-        if not await lease_store.end_lease(change.conn, held.lease, LeaseEnd.WITHDRAWN):
-            return False
-        await ticket_store.finish_ticket(change.conn, held.task, held.lease, TaskState.CANCELLED, "left the queue")
-        _tell(change, EventKind.LEASE_WITHDRAWN, held, _facts(held))
-        return True
+    async def _end(self, change: Change, held: Lease, ending: Ending) -> Ended | None:
+        ended = await lease_store.end_lease(change.conn, held.lease, ending)
+        if ended is not None:
+            _tell(change, EventKind(f"lease.{ending.end.value}"), held, _facts(held))
+            for host in {name.partition("/")[0] for name in held.card_names}:
+                change.order_survey(host)
+        return ended
 
 
 async def requeue(conn: Connection, held: Lease) -> None:

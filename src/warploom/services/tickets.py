@@ -102,8 +102,9 @@ class TicketService:
         again every three seconds, so that a lost hint costs no more than that.
         """
         end = time.monotonic() + min(max(seconds, 0.0), LONGEST_WAIT_SECONDS)
-        with self._changes.bus.listen(ticket_topic(task)) as listener:
-            while True:
+        bus = self._changes.bus
+        with bus.listen(ticket_topic(task)) as listener:
+            while not bus.is_closing:
                 state = await self._state(task)
                 if state.is_parked:
                     await self._resume(actor, task)
@@ -159,6 +160,7 @@ class TicketService:
             hosts = await queue_store.hosts_with_work(change.conn)
             if not hosts:
                 return 0
+            await card_store.lock_cards(change.conn, hosts)
             now = await change.conn.fetchval("select clock_now()")
             return len(await grant_possible(change, self._rules.times, Round(hosts), now))
 
@@ -172,6 +174,7 @@ class TicketService:
             EventKind.TICKET_QUEUED, facts, project=actor.project, task=task, session=actor.session, cards=allowed
         )
         hosts = sorted({card.host_id for card in chosen})
+        await card_store.lock_cards(change.conn, hosts)
         now = await change.conn.fetchval("select clock_now()")
         await grant_possible(change, self._rules.times, Round(hosts, present=task), now)
 

@@ -39,17 +39,6 @@ where id = $1 and service in ('in_service', 'draining', 'drained') and service <
 returning id
 """
 
-_SETTLE: Final[LiteralString] = """
-update card set condition = 'settling', condition_since = clock_now(), condition_detail = null
-where id = any($1::bigint[]) and condition in ('clear', 'occupied')
-"""
-
-_FINISH_DRAINS: Final[LiteralString] = """
-update card set service = 'drained', service_since = clock_now()
-where host_id = $1 and service = 'draining'
-  and not exists (select from lease_card where lease_card.card_id = card.id and lease_card.live)
-"""
-
 
 async def lock_cards(conn: Connection, hosts: list[HostId]) -> None:
     """Lock every card of these hosts, in the one order that all writers use: cards, then tasks, then leases.
@@ -67,16 +56,6 @@ async def read_cards(conn: Connection, hosts: list[HostId] | None = None) -> lis
 async def set_service(conn: Connection, card: CardId, service: Service, reason: str | None) -> bool:
     """Put a card in service or take it out; False when it was so already or is quarantined."""
     return await conn.fetchval(_SET_SERVICE, card, service.value, reason) is not None
-
-
-async def settle_cards(conn: Connection, cards: list[CardId]) -> None:
-    """Mark cards whose lease has ended as settling: not granted until a survey sees them clear."""
-    await conn.execute(_SETTLE, cards)
-
-
-async def finish_drains(conn: Connection, host: HostId) -> None:
-    """Turn draining cards without a lease into drained ones."""
-    await conn.execute(_FINISH_DRAINS, host)
 
 
 def _card(row: Record) -> KnownCard:

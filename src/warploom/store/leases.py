@@ -7,6 +7,7 @@ from typing import Final, LiteralString
 from warploom.domain.etas import Pace
 from warploom.domain.identifiers import AgentId, CardId, HostId, LeaseId, ProjectId, SessionId, TaskId, ticket_name
 from warploom.domain.leases import LeaseEnd, LeaseFate, LeaseState
+from warploom.domain.tickets import TaskState
 from warploom.store.cards import read_pace
 from warploom.store.database import Connection, Record
 
@@ -60,15 +61,44 @@ on conflict (lease_id) do update
 set step = excluded.step, total = excluded.total, rate = excluded.rate, spread = excluded.spread, reported_at = excluded.reported_at
 """
 
+_LOCK_CARDS: Final[LiteralString] = """
+select id from card
+where host_id in (
+  select card.host_id from lease_card join card on card.id = lease_card.card_id where lease_card.lease_id = $1
+)
+order by id
+for update
+"""
+
 _END: Final[LiteralString] = """
-update lease set state = 'ended', ended_at = clock_now(), ended = $2::text::lease_end
-where id = $1 and state <> 'ended'
-  and case $2::text
-    when 'expired' then state = 'active' and expires_at <= clock_now()
-    when 'lapsed' then state = 'offered' and expires_at <= clock_now()
-    else true
-  end
-returning id
+with ended as (
+  update lease set state = 'ended', ended_at = clock_now(), ended = $2::text::lease_end
+  where id = $1 and state <> 'ended'
+    and case $2::text
+      when 'expired' then state = 'active' and expires_at <= clock_now()
+      when 'lapsed' then state = 'offered' and expires_at <= clock_now()
+      else true
+    end
+  returning id, task_id, ended_at
+), moved as (
+  update task
+  set state = $3::text::task_state, lease_id = null, outcome = $4,
+    finished_at = case when $3::text <> 'ready' then clock_now() end,
+    missed_offers = task.missed_offers + case when $3::text = 'ready' then 1 else 0 end
+  from ended
+  where task.id = ended.task_id and task.lease_id = ended.id
+  returning task.missed_offers
+), freed as (
+  update card
+  set condition = case when $5 and condition in ('clear', 'occupied') then 'settling' else condition end,
+    condition_since = case when $5 and condition in ('clear', 'occupied') then clock_now() else condition_since end,
+    service = case when service = 'draining' then 'drained' else service end,
+    service_since = case when service = 'draining' then clock_now() else service_since end
+  from ended
+  join lease_card on lease_card.lease_id = ended.id
+  where card.id = lease_card.card_id
+)
+select ended.ended_at, moved.missed_offers from ended left join moved on true
 """
 
 _DUE: Final[LiteralString] = """
@@ -136,6 +166,24 @@ class Lease:
     card_names: list[str]
 
 
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a lease ends: why, what becomes of its task, and whether its cards must settle before the next grant."""
+
+    end: LeaseEnd
+    task_state: TaskState
+    outcome: str | None = None
+    was_used: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A lease that was just ended, and how many offers its ticket has missed."""
+
+    at: datetime
+    missed: int
+
+
 async def get_lease(conn: Connection, lease: LeaseId) -> Lease | None:
     """Read one lease, or None when there never was one of that number."""
     row = await conn.fetchrow(_GET, lease)
@@ -167,9 +215,18 @@ async def save_pace(conn: Connection, lease: LeaseId, pace: Pace) -> None:
     await conn.execute(_REPORT, lease, pace.step, pace.total, pace.rate, pace.spread, pace.reported_at)
 
 
-async def end_lease(conn: Connection, lease: LeaseId, end: LeaseEnd) -> bool:
-    """End a live lease; expiry and lapse only once the database's clock says so. False when there was nothing to end."""
-    return await conn.fetchval(_END, lease, end.value) is not None
+async def lock_cards_of(conn: Connection, lease: LeaseId) -> None:
+    """Lock every card of a lease's hosts, as `lock_cards` does."""
+    await conn.execute(_LOCK_CARDS, lease)
+
+
+async def end_lease(conn: Connection, lease: LeaseId, ending: Ending) -> Ended | None:
+    """End a live lease, move its task and free its cards, in one statement; None when there was nothing to end.
+
+    Expiry and lapse happen only once the database's clock says so. A draining card is drained by it.
+    """
+    row = await conn.fetchrow(_END, lease, ending.end.value, ending.task_state.value, ending.outcome, ending.was_used)
+    return Ended(row["ended_at"], row["missed_offers"] or 0) if row else None
 
 
 async def due_leases(conn: Connection, state: LeaseState) -> list[LeaseId]:

@@ -70,12 +70,6 @@ where id = $1 and state in ('ready', 'blocked')
 returning id
 """
 
-_RETURN: Final[LiteralString] = """
-update task set state = 'ready', lease_id = null, missed_offers = missed_offers + 1
-where id = $1 and state = 'claimed' and lease_id = $2
-returning missed_offers
-"""
-
 _PARK: Final[LiteralString] = """
 update task set state = 'blocked', parked_at = clock_now(), outcome = $2 where id = $1 and state = 'ready' returning id
 """
@@ -83,12 +77,6 @@ update task set state = 'blocked', parked_at = clock_now(), outcome = $2 where i
 _RESUME: Final[LiteralString] = """
 update task set state = 'ready', parked_at = null, outcome = null, missed_offers = 0
 where id = $1 and state = 'blocked' and parked_at is not null
-returning id
-"""
-
-_FINISH: Final[LiteralString] = """
-update task set state = $3::text::task_state, lease_id = null, finished_at = clock_now(), outcome = $4
-where id = $1 and state = 'claimed' and lease_id = $2
 returning id
 """
 
@@ -205,11 +193,6 @@ async def leave_ticket(conn: Connection, task: TaskId, outcome: str) -> bool:
     return await conn.fetchval(_LEAVE, task, outcome) is not None
 
 
-async def return_ticket(conn: Connection, task: TaskId, lease: int) -> int | None:
-    """Put the ticket of a lapsed offer back to ready; return how many offers it has missed, None if it moved on."""
-    return await conn.fetchval(_RETURN, task, lease)
-
-
 async def park_ticket(conn: Connection, task: TaskId, outcome: str) -> bool:
     """Take a ticket whose owner misses its offers out of the running."""
     return await conn.fetchval(_PARK, task, outcome) is not None
@@ -218,11 +201,6 @@ async def park_ticket(conn: Connection, task: TaskId, outcome: str) -> bool:
 async def resume_ticket(conn: Connection, task: TaskId) -> bool:
     """Make a parked ticket ready again, at its original age."""
     return await conn.fetchval(_RESUME, task) is not None
-
-
-async def finish_ticket(conn: Connection, task: TaskId, lease: int, state: TaskState, outcome: str | None) -> bool:
-    """End a claimed ticket together with its lease; False when that lease does not hold it."""
-    return await conn.fetchval(_FINISH, task, lease, state.value, outcome) is not None
 
 
 async def promise_start(conn: Connection, task: TaskId, span: Span) -> None:
