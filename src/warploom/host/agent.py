@@ -128,10 +128,12 @@ class HostAgent:
     def _obey(self) -> float:
         """Wait for one order and return the seconds to pause: none, unless the server is away or does not wait.
 
-        After an order to look, nothing more is asked for until a look that began since has been told.
+        After an order to look, nothing more is asked for until a look that began since has been told. A server that
+        was away is not waited for but shown the cards as soon as it answers.
         """
         asked_at, cursor = time.monotonic(), self._cursor
-        orders = self._link.call(lambda server: server.orders(self._host, cursor, _LONG_POLL_SECONDS))
+        seconds = 0.0 if self._refused_polls else _LONG_POLL_SECONDS
+        orders = self._link.call(lambda server: server.orders(self._host, cursor, seconds))
         if orders is None:
             self._refused_polls += 1
             return pause_before(self._refused_polls)
