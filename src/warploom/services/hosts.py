@@ -100,7 +100,7 @@ class HostService:
         facts = [*facts, *_missing(facts, known, survey.problem)]
         processes = [process for fact in facts for process in fact.processes]
         named = [int(digits) for process in processes if _is_number(digits := (process.lease or "").removeprefix("L-"))]
-        leases = await host_store.leases_on_host(change.conn, saved.host, named)
+        leases = await host_store.leases_on_host(change.conn, saved.host, named) if processes else {}
         lineage = {(each.pid, each.started) for process in processes for each in (process, *process.ancestors)}
         sessions = await host_store.sessions_of_processes(change.conn, name, sorted(lineage)) if lineage else {}
         judged: list[_Judged] = []

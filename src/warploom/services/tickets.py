@@ -33,7 +33,7 @@ from warploom.store import queues as queue_store
 from warploom.store import tickets as ticket_store
 from warploom.store.database import Connection
 from warploom.store.queues import Head
-from warploom.store.tickets import Ticket, TicketState
+from warploom.store.tickets import Ticket
 
 LONGEST_WAIT_SECONDS = 55.0
 
@@ -74,8 +74,7 @@ class TicketService:
 
     async def explain(self, actor: Actor, task: TaskId) -> TicketAnswer:
         """Say where a ticket stands: its lease, or one dominant reason, its place, when it starts and who is ahead."""
-        async with self._changes.database.connection() as conn:
-            return await self._answer(conn, task)
+        return await self._explain(await self._read(task))
 
     async def leave(self, actor: Actor, task: TaskId) -> TicketAnswer:
         """Leave the queue, or give an offer back; a lease that is in use is released instead, with gpu_release."""
@@ -105,11 +104,11 @@ class TicketService:
         bus = self._changes.bus
         with bus.listen(ticket_topic(task)) as listener:
             while not bus.is_closing:
-                state = await self._state(task)
-                if state.is_parked:
+                ticket = await self._read(task)
+                if ticket.is_parked:
                     await self._resume(actor, task)
-                elif state.state not in (TaskState.READY, TaskState.PENDING) or time.monotonic() >= end:
-                    break
+                elif ticket.state is not TaskState.READY or time.monotonic() >= end:
+                    return await self._explain(ticket)
                 await listener.wait(min(POLL_SECONDS, end - time.monotonic()))
         return await self.explain(actor, task)
 
@@ -121,8 +120,8 @@ class TicketService:
             answers = [await self._present(conn, ticket, cards) for ticket in tickets]
             now = await conn.fetchval("select clock_now()")
             project = await conn.fetchval("select name from project where id = $1", actor.project)
-        held = [answer for answer in answers if answer.lease is not None]
-        waiting = [answer for answer in answers if answer.lease is None]
+        held = [answer for answer in answers if answer.state in (Standing.ACTIVE, Standing.OFFERED)]
+        waiting = [answer for answer in answers if answer not in held]
         return Me(
             session=session_name(actor.session),
             agent=actor.agent_name,
@@ -183,8 +182,7 @@ class TicketService:
             task = await ticket_store.find_ticket(conn, actor, request.purpose)
         if task is None:
             return await self.request(actor, request)
-        state = await self._state(task)
-        if state.is_parked:
+        if (await self._read(task)).is_parked:
             await self._resume(actor, task)
         return replace(await self.explain(actor, task), deduplicated=True)
 
@@ -215,12 +213,13 @@ class TicketService:
         assert held is not None
         await self._leases.withdraw(change, held)
 
-    async def _state(self, task: TaskId) -> TicketState:
+    async def _read(self, task: TaskId) -> Ticket:
         async with self._changes.database.connection() as conn:
-            state = await ticket_store.ticket_state(conn, task)
-        if state is None:
-            raise _no_ticket(task)
-        return state
+            return await _get(conn, task)
+
+    async def _explain(self, ticket: Ticket) -> TicketAnswer:
+        async with self._changes.database.connection() as conn:
+            return await self._present(conn, ticket, await card_store.read_cards(conn))
 
     async def _facts(self, conn: Connection, ticket: Ticket) -> dict[str, str]:
         chosen = set(ticket.candidates or ticket.lease_cards or ticket.need_cards)
@@ -344,12 +343,8 @@ def _next_for(held: list[TicketAnswer], waiting: list[TicketAnswer]) -> str:
 async def _get(conn: Connection, task: TaskId) -> Ticket:
     ticket = await ticket_store.get_ticket(conn, task)
     if ticket is None:
-        raise _no_ticket(task)
+        raise NotFound(f"There is no ticket {ticket_name(task)}.", "loom_me lists the tickets you wait with.")
     return ticket
-
-
-def _no_ticket(task: TaskId) -> NotFound:
-    return NotFound(f"There is no ticket {ticket_name(task)}.", "loom_me lists the tickets you wait with.")
 
 
 def _require_own(actor: Actor, ticket: Ticket) -> None:

@@ -84,12 +84,6 @@ _PROMISE: Final[LiteralString] = """
 update task set promised_start = $2, promised_word = $3 where id = $1 and state = 'ready' and promised_word is null
 """
 
-_STATE: Final[LiteralString] = """
-select task.state::text, task.parked_at is not null as is_parked, lease.state::text as lease_state
-from task left join lease on lease.id = task.lease_id
-where task.id = $1
-"""
-
 _STRAYS: Final[LiteralString] = """
 select id from task
 where state = 'ready' and need_count > 0 and not exists (select from queue where queue.task_id = task.id)
@@ -128,15 +122,6 @@ class Ticket:
     expires_at: datetime | None
     lease_cards: list[CardId]
     candidates: list[CardId]
-
-
-@dataclass(frozen=True, slots=True)
-class TicketState:
-    """The little a waiter looks at again and again."""
-
-    state: TaskState
-    is_parked: bool
-    lease_state: LeaseState | None
 
 
 async def get_ticket(conn: Connection, task: TaskId) -> Ticket | None:
@@ -206,15 +191,6 @@ async def resume_ticket(conn: Connection, task: TaskId) -> bool:
 async def promise_start(conn: Connection, task: TaskId, span: Span) -> None:
     """Store the first estimate a ticket was told, to compare it with what came."""
     await conn.execute(_PROMISE, task, span.latest, span.word.value)
-
-
-async def ticket_state(conn: Connection, task: TaskId) -> TicketState | None:
-    """Read what a waiter needs to know whether to go on waiting."""
-    row = await conn.fetchrow(_STATE, task)
-    if row is None:
-        return None
-    lease_state = LeaseState(row["lease_state"]) if row["lease_state"] else None
-    return TicketState(TaskState(row["state"]), row["is_parked"], lease_state)
 
 
 async def stray_tickets(conn: Connection) -> list[TaskId]:
