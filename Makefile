@@ -64,7 +64,7 @@ check: $(DEV_STAMP) ## Format, lint, types, layers, freshness of the reference
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m warploom.cli.reference --check docs/reference
 
 format: $(DEV_STAMP) ## Format the code and mend what lint can mend

@@ -4,13 +4,15 @@ import os
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 from checkout import CHECKOUT, PROGRAMS, name_of, tracked_files
 
-ASSETS = ("skills", "dashboard", "migrations")
+PYPROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
+ASSETS = tuple(PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"])
 
 
 @pytest.fixture(scope="module")
