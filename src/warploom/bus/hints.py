@@ -50,7 +50,8 @@ class BusHealth:
 class Listener:
     """Hears the topics it listens to. Listen first, then read, then wait: no change can fall between."""
 
-    def __init__(self) -> None:
+    def __init__(self, bus: "Bus") -> None:
+        self._bus = bus
         self._heard = asyncio.Event()
 
     def ring(self) -> None:
@@ -58,7 +59,12 @@ class Listener:
         self._heard.set()
 
     async def wait(self, seconds: float) -> bool:
-        """Wait for a hint, at most this long; True when one came. Forgets it, so that the next wait is a new one."""
+        """Wait for a hint, at most this long; True when one came. Forgets it, so that the next wait is a new one.
+
+        Returns at once when the process is about to stop.
+        """
+        if self._bus.is_closing:
+            return True
         with suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, seconds)):
                 await self._heard.wait()
@@ -106,7 +112,7 @@ class Bus:
     @contextmanager
     def listen(self, *topics: str) -> Generator[Listener]:
         """Listen to topics for the length of a block."""
-        listener = Listener()
+        listener = Listener(self)
         for topic in topics:
             self._listeners.setdefault(topic, set()).add(listener)
         try:
