@@ -50,6 +50,8 @@ def build_server(app: App) -> FastAPI:
         version=version("warploom"),
         description="Shares GPUs between coding agents and people.",
         lifespan=lifespan,
+        docs_url=None,  # its page loads scripts from elsewhere; /openapi.json is all a client needs
+        redoc_url=None,
     )
     server.state.warploom = app
     add_error_handlers(server)

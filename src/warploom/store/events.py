@@ -75,6 +75,8 @@ def _view(row: Record) -> EventView:
 def parse_cursor(text: str) -> tuple[str, int] | None:
     """Read a cursor such as '812-3301', or None when it is not one."""
     xid, _, number = text.partition("-")
+    if not text.isascii():
+        return None
     is_number = number.lstrip("-").isdigit() and len(number) < 21
     return (xid, int(number)) if xid.isdigit() and len(xid) < 20 and is_number else None
 

@@ -25,11 +25,13 @@ def add_error_handlers(app: FastAPI) -> None:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
         cause = f"{field or 'The body'}: {str(first['msg'])[:200]}."
-        return JSONResponse(error_body(MalformedInput(cause, "See /docs for what this takes.")), 422)
+        return JSONResponse(error_body(MalformedInput(cause, "See /openapi.json for what this takes.")), 422)
 
     async def other(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
-        missing = NotFound(f"{request.method} {request.url.path[:80]} does not exist here.", "See /docs for what does.")
+        missing = NotFound(
+            f"{request.method} {request.url.path[:80]} does not exist here.", "See /openapi.json for what does."
+        )
         return JSONResponse(error_body(missing), error.status_code)
 
     async def fault(request: Request, error: Exception) -> JSONResponse:

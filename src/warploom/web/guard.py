@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from warploom.config import Settings
 from warploom.domain.errors import NotAllowed, WarploomError
 from warploom.domain.sessions import Role
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1", "[::1]"})
+LARGEST_BODY = 4 * 2**20
 _OPEN = frozenset({"/health"})
 
 
@@ -57,13 +58,14 @@ class Guard:
             return
         headers = Headers(scope=scope)
         try:
+            _check_size(headers)
             self._check_host(headers)
             self._check_origin(headers)
             scope["warploom.role"] = self._role(scope, headers)
         except _Refused as refused:
             await _refuse(refused, send)
             return
-        await self._app(scope, receive, send)
+        await self._app(scope, _counted(receive), send)
 
     def _check_host(self, headers: Headers) -> None:
         host = _hostname(headers.get("host", ""))
@@ -95,6 +97,25 @@ class Guard:
             if key and given is not None and hmac.compare_digest(given.encode(), key.encode()):
                 return role
         raise _Refused(401, "not_allowed", "No valid key was given.", "Set WARPLOOM_KEY to the key of this server.")
+
+
+def _check_size(headers: Headers) -> None:
+    length = headers.get("content-length", "0")
+    if not length.isascii() or not length.isdigit() or int(length) > LARGEST_BODY:
+        raise _Refused(413, "malformed", "That body is larger than 4 MiB.", "Send less at once.")
+
+
+def _counted(receive: Receive) -> Receive:
+    """Cut a body without a stated length off once it is too large; what follows sees a client that went away."""
+    taken = 0
+
+    async def count() -> Message:
+        nonlocal taken
+        message = await receive()
+        taken += len(message.get("body", b""))
+        return message if taken <= LARGEST_BODY else {"type": "http.disconnect"}
+
+    return count
 
 
 def _hostname(host: str) -> str:

@@ -10,6 +10,7 @@ from fasthx.jinja import Jinja
 from warploom.domain.cards import DrainAnswer
 from warploom.domain.errors import MalformedInput
 from warploom.domain.texts import REASON_LIMIT
+from warploom.web.callers import role_of
 from warploom.web.pages.guards import is_part
 from warploom.web.pages.sources import ChangeService, PageSources
 
@@ -57,13 +58,14 @@ def _add_change(router: APIRouter, jinja: Jinja, verb: str, change: ChangeServic
 
     @router.get(address, name=f"preview_{verb}")
     @jinja.page(PageOrPart("pages/confirmation.html", "parts/confirmation.html"))
-    async def preview(host: str, index: str) -> Preview:
-        return Preview(verb, await change(f"{host}/{index}", None, preview=True))
+    async def preview(request: Request, host: str, index: str) -> Preview:
+        return Preview(verb, await change(f"{host}/{index}", None, role=role_of(request), preview=True))
 
     @router.post(address, name=verb)
     @jinja.page("parts/outcome.html")
     async def confirm(request: Request, host: str, index: str) -> Outcome | Response:
-        answer = await change(f"{host}/{index}", await _reason(request), preview=False)
+        reason = await _reason(request)
+        answer = await change(f"{host}/{index}", reason, role=role_of(request), preview=False)
         return Outcome(answer) if is_part(request) else _back_to(answer.card)
 
     _ = preview, confirm

@@ -6,13 +6,14 @@ from typing import Protocol
 
 from warploom.domain.cards import DrainAnswer, Rack
 from warploom.domain.events import EventView
+from warploom.domain.sessions import Role
 
 
 class ChangeService(Protocol):
     """Drains or undrains a card."""
 
-    async def __call__(self, card: str, reason: str | None, *, preview: bool) -> DrainAnswer:
-        """Change the service of a card such as `local/0`; with `preview` only say what that would do."""
+    async def __call__(self, card: str, reason: str | None, *, role: Role, preview: bool) -> DrainAnswer:
+        """Change the service of a card such as `local/0` in a role; with `preview` only say what that would do."""
         ...
 
 
