@@ -1,0 +1,103 @@
+"""A whole demo: sets the stage, has the play performed, tells it, tidies up and makes sure that nothing is left."""
+
+import signal
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+from warploom.demo.happenings import Happening, Kind, now
+from warploom.demo.outcomes import Outcome
+from warploom.demo.play import Play
+from warploom.demo.stage import Stage
+from warploom.demo.telling import Teller
+from warploom.domain.errors import WarploomError
+
+_ENDINGS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """A demo that went well. `home` is there only when it was to be kept."""
+
+    outcome: Outcome
+    told: Sequence[Happening]
+    began: float
+    seconds: float
+    home: Path | None
+
+
+def run(*, keep: bool, is_quiet: bool) -> Show:
+    """Do it all. Raise WarploomError, with where the logs are, for whatever fails; KeyboardInterrupt when asked to end.
+
+    Either way the stack is stopped and every process of it has ended, or the error names it.
+    """
+    teller = Teller(is_quiet=is_quiet)
+    with _at_an_ending(_interrupt):
+        teller.open()
+        stage = Stage()
+        try:
+            outcome = _performed(stage, teller)
+        except KeyboardInterrupt:
+            _strike(stage, teller, keep=keep)
+            raise
+        except BaseException:
+            _strike(stage, teller, keep=True)
+            raise
+        _strike(stage, teller, keep=keep)
+        teller.close(outcome)
+        seconds = time.monotonic() - teller.began
+        return Show(outcome, teller.told, teller.began, seconds, stage.home if keep else None)
+
+
+def _performed(stage: Stage, teller: Teller) -> Outcome:
+    def note(text: str) -> None:
+        teller.hear(now("stack", Kind.STACK, text))
+        teller.tell()
+
+    info = stage.open(note)
+    note(f"the server is at {info.url}, the home is {stage.home}")
+    play = Play(stage, info.url, teller)
+    try:
+        return play.perform()
+    finally:
+        play.close()
+        teller.tell(everything=True)
+
+
+def _strike(stage: Stage, teller: Teller, *, keep: bool) -> None:
+    """Stop the stack, prove that nothing is left running, and remove the home unless it is to be kept."""
+    with _at_an_ending(_go_on):
+        left = stage.close()
+        if left:
+            raise WarploomError(
+                f"The demo left {len(left)} processes running: {'; '.join(left)}.",
+                f"The logs are kept in {stage.logs}.",
+            )
+        if not keep:
+            stage.remove()
+        fate = f"the home is kept: {stage.home}" if keep else "the throw-away home is removed"
+        teller.hear(now("stack", Kind.SWEPT, f"is stopped; nothing is left running; {fate}"))
+        teller.tell(everything=True)
+
+
+@contextmanager
+def _at_an_ending(act: Callable[[int, FrameType | None], None]) -> Generator[None]:
+    """Let Ctrl-C, SIGTERM and SIGHUP all do the same thing."""
+    before = {number: signal.signal(number, act) for number in _ENDINGS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _go_on(_number: int, _frame: FrameType | None) -> None:
+    """Tidying up takes seconds and is what the signal asks for anyway."""
