@@ -1,13 +1,13 @@
+"""Commands that are really run, against a server that answers as the test scripts it."""
+
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from scripted_server import ScriptedServer, scripted_server
-
-Command = Callable[..., subprocess.CompletedProcess[str]]
+from scripted_server import Command, ScriptedServer, scripted_server
 
 
 @pytest.fixture

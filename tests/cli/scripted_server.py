@@ -1,9 +1,11 @@
 """A real HTTP server that answers as the test scripts it, in the form of Warploom's own API."""
 
 import re
+import socket
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -24,6 +26,7 @@ class Call:
     headers: dict[str, str]
 
 
+Command = Callable[..., subprocess.CompletedProcess[str]]
 Answer = Any  # a value, an error, raw bytes, a Stream, or a function of the call that returns one of these
 
 
@@ -41,6 +44,7 @@ class ScriptedServer:
         self.calls: list[Call] = []
         self._scripts: list[tuple[str, re.Pattern[str], list[Answer]]] = []
         self._lock = threading.Lock()
+        self._connections: set[socket.socket] = set()
         self._arrived = threading.Condition(self._lock)
         self._http = self._listen(0)
         self._port = self._http.server_address[1]
@@ -62,8 +66,12 @@ class ScriptedServer:
         return self.called(method, path)[count - 1]
 
     def stop(self) -> None:
+        """Stop as a killed server does: every connection ends at once."""
         self._http.shutdown()
         self._http.server_close()
+        for connection in list(self._connections):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
     def start_again(self) -> None:
         self._http = self._listen(self._port)
@@ -86,7 +94,16 @@ class ScriptedServer:
         class Handler(_Handler):
             script = server
 
-        http = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        class Server(ThreadingHTTPServer):
+            def process_request(self, request: Any, client_address: Any) -> None:
+                server._connections.add(request)
+                super().process_request(request, client_address)
+
+            def shutdown_request(self, request: Any) -> None:
+                server._connections.discard(request)
+                super().shutdown_request(request)
+
+        http = Server(("127.0.0.1", port), Handler)
         http.daemon_threads = True
         threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         return http

@@ -1,3 +1,5 @@
+"""`warploom run`: from the request to the release, with signals, terminals and kills in between."""
+
 import json
 import os
 import signal
@@ -8,8 +10,7 @@ from pathlib import Path
 
 import pytest
 import samples
-from conftest import Command
-from scripted_server import ScriptedServer
+from scripted_server import Command, ScriptedServer
 
 from warploom.domain.errors import LeaseLost
 from warploom.domain.tickets import Standing

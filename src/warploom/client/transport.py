@@ -141,12 +141,13 @@ def _is_closed(connection: HTTPConnection) -> bool:
 
 
 def _split(url: str) -> SplitResult:
-    parts = urlsplit(url)
     try:
+        parts = urlsplit(url)
         is_fit = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_fit = is_fit and not parts.path and not parts.query and all(ord(mark) > 32 for mark in url)
     except ValueError:
-        is_fit = False
-    if not is_fit or parts.path or parts.query or any(ord(mark) < 33 for mark in url):
+        parts, is_fit = SplitResult("", "", "", "", ""), False
+    if not is_fit:
         raise MalformedInput(
             f"{url[:80]!r} is not the address of a server.", "Set WARPLOOM_URL to something like http://127.0.0.1:8765."
         )
