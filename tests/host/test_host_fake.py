@@ -265,7 +265,7 @@ class TestScripts:
         assert [card.fault for card in surveyor.look().cards] == [None, None]
 
     def test_a_hanging_card_is_blind_and_does_not_delay_the_others(self, cards):
-        probe = FakeProbe(cards, 2, ProcessBook(), timedelta(seconds=0.3))
+        probe = FakeProbe(cards, 2, ProcessBook(), timedelta(seconds=1))
         cards.set_hanging(0, 3600)
 
         hanging, fine = look(probe).values()

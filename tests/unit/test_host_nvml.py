@@ -260,7 +260,7 @@ class TestOneBadCard:
 
     def test_a_card_that_hangs_is_blind_and_the_others_are_served(self):
         library = Library(Gpu("GPU-a"), Gpu("GPU-b", bus="00000000:86:00.0"))
-        nvml = probe(library, timedelta(seconds=0.3))
+        nvml = probe(library, timedelta(seconds=1))
         nvml.read()
         library.gpus[0].hold = threading.Event()
 
@@ -383,7 +383,7 @@ class TestTheDriver:
 
     def test_one_that_hangs_leaves_its_cards_blind_and_is_not_waited_for_again(self):
         library, release = Library(A), threading.Event()
-        nvml = probe(library, timedelta(seconds=0.3))
+        nvml = probe(library, timedelta(seconds=1))
         surveyor = Surveyor(nvml, timedelta(seconds=2))
         surveyor.look()
         library.nvmlDeviceGetCount = lambda: release.wait(60) and 1

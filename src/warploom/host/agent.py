@@ -118,7 +118,7 @@ class HostAgent:
         """Make one survey and return the seconds until the next."""
         survey = self._surveyor.look()
         self._log_changes(survey)
-        answer = self._link.call(lambda server: server.survey(self._host, survey))
+        answer = self._link.call("survey", lambda server: server.survey(self._host, survey))
         if answer is None:
             self._refused_surveys += 1
             return pause_before(self._refused_surveys)
@@ -133,7 +133,7 @@ class HostAgent:
         """
         asked_at, cursor = time.monotonic(), self._cursor
         seconds = 0.0 if self._refused_polls else _LONG_POLL_SECONDS
-        orders = self._link.call(lambda server: server.orders(self._host, cursor, seconds))
+        orders = self._link.call("orders", lambda server: server.orders(self._host, cursor, seconds))
         if orders is None:
             self._refused_polls += 1
             return pause_before(self._refused_polls)

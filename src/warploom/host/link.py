@@ -40,30 +40,35 @@ class Link:
         self._connect = connect
         self._server = connect()
         self._lock = threading.Lock()
-        self._trouble: str | None = None
+        self._troubles: dict[str, str] = {}
 
-    def call(self, ask: Callable[[Server], T]) -> T | None:
-        """Return the server's answer; None when it is away or refuses, which is logged when it begins and when it ends."""
+    def call(self, matter: str, ask: Callable[[Server], T]) -> T | None:
+        """Return the server's answer; None when it is away or refuses.
+
+        Each trouble is logged when it begins and when it has ended in every matter.
+        """
         server = self._server
         try:
             answer = ask(server)
         except WarploomError as error:
-            self._failed(server, error)
+            self._failed(matter, server, error)
             return None
-        self._answered(server)
+        self._answered(matter, server)
         return answer
 
-    def _failed(self, server: Server, error: WarploomError) -> None:
+    def _failed(self, matter: str, server: Server, error: WarploomError) -> None:
         with self._lock:
-            if self._trouble is None:
-                log.warning("%s Trying again until it answers.", error)
-            self._trouble = error.cause
+            if error.code not in self._troubles.values():
+                log.warning("%s Trying again until that is over.", error)
+            self._troubles[matter] = error.code
             if isinstance(error, Unreachable) and server is self._server:
                 server.close()
                 self._server = self._connect()
 
-    def _answered(self, server: Server) -> None:
+    def _answered(self, matter: str, server: Server) -> None:
+        if not self._troubles:
+            return
         with self._lock:
-            if self._trouble is not None:
+            past = self._troubles.pop(matter, None)
+            if past is not None and past not in self._troubles.values():
                 log.info("%s answers again", server.url)
-            self._trouble = None
