@@ -178,8 +178,7 @@ class Bus:
                         async with asyncio.timeout(_TIMEOUT_SECONDS):
                             await pubsub.ping()
         finally:
-            with suppress(RedisError, OSError, TimeoutError):
-                await client.aclose()
+            await _close(client)
 
     def _take(self, message: dict[str, Any]) -> None:
         if message["type"] != "message":
@@ -192,17 +191,25 @@ class Bus:
 
     async def _send(self, url: str) -> None:
         client = _client(url)
-        while True:
-            topics = set(await self._outbox.get())
-            while not self._outbox.empty():
-                topics.update(self._outbox.get_nowait())
-            try:
-                async with asyncio.timeout(_TIMEOUT_SECONDS):
-                    await client.publish(CHANNEL, json.dumps({"from": self._me, "topics": sorted(topics)}))
-            except (RedisError, OSError, TimeoutError) as error:
-                self._problem = str(error)[:200] or type(error).__name__
-                with suppress(RedisError, OSError, TimeoutError):
-                    await client.aclose()
+        try:
+            while True:
+                topics = set(await self._outbox.get())
+                while not self._outbox.empty():
+                    topics.update(self._outbox.get_nowait())
+                try:
+                    async with asyncio.timeout(_TIMEOUT_SECONDS):
+                        await client.publish(CHANNEL, json.dumps({"from": self._me, "topics": sorted(topics)}))
+                except (RedisError, OSError, TimeoutError) as error:
+                    self._problem = str(error)[:200] or type(error).__name__
+                    await _close(client)
+        finally:
+            await _close(client)
+
+
+async def _close(client: Any) -> None:
+    """Close every connection of a client, one that is still being set up included."""
+    with suppress(RedisError, OSError, TimeoutError):
+        await client.aclose()
 
 
 def _client(url: str) -> Any:
