@@ -132,3 +132,19 @@ async def test_the_real_tools_are_forwarded_unchanged(real_server: str, tmp_path
             await client.call_tool("gpu_release", {"lease": "L-x"})
 
     assert here == there
+
+
+def test_a_bare_home_gets_its_stack_with_the_first_call(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    environment = environment_for(None, home, WARPLOOM_FAKE_GPUS="2", WARPLOOM_PORT=str(free_port()))
+    client = RawClient(environment, tmp_path)
+    try:
+        client.introduce()
+        names = {tool["name"] for tool in client.ask("tools/list")["result"]["tools"]}
+        assert {"gpu_request", "loom_me"} <= names
+        assert _answer(client, "loom_me")["session"]
+        assert client.leave() == 0
+    finally:
+        client.close()
+        down = [sys.executable, "-m", "warploom", "down"]
+        assert subprocess.run(down, env=environment, timeout=60, check=False, capture_output=True).returncode == 0

@@ -13,7 +13,8 @@ from warploom.client.identity import server_url
 from warploom.config import Settings
 from warploom.domain.errors import Unreachable, WarploomError
 
-START_COMMAND = (sys.executable, "-m", "warploom", "up")
+# Without the working directory on its path: an agent's project may hold modules of any name.
+START_COMMAND = (sys.executable, "-P", "-m", "warploom", "up")
 _START_SECONDS = 120
 _SHOWN = 400
 _OF_THE_SESSION = ("WARPLOOM_SESSION", "WARPLOOM_AGENT", "WARPLOOM_LEASE", "WARPLOOM_URL", "CUDA_VISIBLE_DEVICES")
