@@ -24,18 +24,18 @@ _Change = Callable[[Client, str, bool], DrainAnswer]
 
 @app.command(epilog='Example: warploom drain local/0 --reason "fan replacement"')
 def drain(card: CardName, yes: Yes = False, reason: Reason = None, as_json: Json = False) -> int:
-    """Grant nothing more on a card; what runs there goes on. Shows what that means and asks first.
+    """Grant nothing more on a card.
 
-    With --json and without --yes it only shows.
+    What runs there goes on. Shows what that means and asks first; with --json and without --yes it only shows.
     """
     return _change(card, lambda client, name, preview: client.drain(name, reason, preview=preview), yes, as_json)
 
 
 @app.command(epilog="Example: warploom undrain local/0")
 def undrain(card: CardName, yes: Yes = False, reason: Reason = None, as_json: Json = False) -> int:
-    """Put a drained card back in service. Shows what that means and asks first.
+    """Put a drained card back in service.
 
-    With --json and without --yes it only shows.
+    Shows what that means and asks first; with --json and without --yes it only shows.
     """
     return _change(card, lambda client, name, preview: client.undrain(name, reason, preview=preview), yes, as_json)
 

@@ -27,7 +27,7 @@ class Shown:
 
 @app.command(epilog="Example: warploom config")
 def config(as_json: Json = False) -> None:
-    """List every setting with its value and where it comes from."""
+    """List every setting, its value and its source."""
     settings = Settings.load()
     shown = [_show(setting, settings) for setting in SETTINGS]
     present(shown, [line for entry in shown for line in _lines(entry)], as_json=as_json)

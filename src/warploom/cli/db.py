@@ -12,7 +12,12 @@ from warploom.config import Settings
 from warploom.domain.errors import MalformedInput
 
 app = typer.Typer(rich_markup_mode=None)
-db = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Look after the schema of a database of your own.")
+db = typer.Typer(
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    epilog="Example: warploom db upgrade",
+    help="Look after the schema of a database of your own.",
+)
 app.add_typer(db, name="db")
 
 
@@ -27,7 +32,10 @@ class Shown:
 
 @db.command(epilog="Example: warploom db upgrade")
 def upgrade(as_json: Json = False) -> None:
-    """Bring the database's schema up to date; the queue and all history are kept, and running it again does nothing."""
+    """Bring the database's schema up to date.
+
+    The queue and all history are kept, and running it again does nothing.
+    """
     from warploom.store.migrations import upgrade as upgrade_schema
 
     status = asyncio.run(upgrade_schema(_database()))

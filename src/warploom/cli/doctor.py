@@ -21,9 +21,10 @@ def doctor(
     assets: Annotated[bool, typer.Option("--assets", help="Only check the files that ship with Warploom.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Check the whole stack. Exits 0 when all is ok or warn, 1 when anything is bad. Starts and changes nothing.
+    """Check the whole stack, and say what to do.
 
-    Without a server it checks what can be seen from here.
+    Exits 0 when all is ok or warn, 1 when anything is bad. Starts and changes nothing. Without a server it
+    checks what can be seen from here.
     """
     checks = check_assets() if assets else _check(Reach(), as_json=as_json)
     present(checks, map(_line, checks), as_json=as_json)

@@ -22,7 +22,10 @@ def events(
     mine: Annotated[bool, typer.Option("--mine", help="With --follow: only what concerns this session.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Print the latest events, oldest first; with --json one object a line, each with the cursor to go on from."""
+    """Print the latest events, and follow what happens.
+
+    Oldest first; with --json one object a line, each with the cursor to go on from.
+    """
     reach = Reach()
     page = reach.call(lambda client: client.events(after, limit))
     for event in page.events:

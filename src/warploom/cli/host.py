@@ -7,7 +7,10 @@ app = typer.Typer(rich_markup_mode=None)
 
 @app.command(epilog="Example: WARPLOOM_URL=https://warploom.example WARPLOOM_HOST_NAME=rack-b warploom host")
 def host() -> None:
-    """Run the host agent of a GPU machine in the foreground: it surveys the cards and tells the server."""
+    """Run a machine's host agent in the foreground.
+
+    It surveys the cards and tells the server that WARPLOOM_URL names.
+    """
     from warploom.host.main import main
 
     main()

@@ -25,13 +25,13 @@ class Done:
 
 @app.command(epilog="Example: warploom init ~/src/my-project")
 def init(
-    directory: Annotated[Path, typer.Argument(help="The project; by default this folder.", metavar="[DIR]")] = Path(),
+    directory: Annotated[Path, typer.Argument(help="The project; by default this folder.", metavar="DIR")] = Path(),
     as_json: Json = False,
 ) -> None:
-    """Give a project's agents the Warploom tools: .mcp.json, a section of AGENTS.md, and the skill.
+    """Give the agents of a project the Warploom tools.
 
-    Other servers and other text stay as they are, and running it again changes nothing. An agent's settings and hooks
-    are never touched.
+    Writes an entry of .mcp.json, a section of AGENTS.md and a link to the skill. Other servers and other text stay as
+    they are, and running it again changes nothing. An agent's settings and hooks are never touched.
     """
     folder = directory.expanduser()
     if not folder.is_dir():

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from warploom.cli.answers import lease_lines
-from warploom.cli.options import Json, Lease
+from warploom.cli.options import Json, Lease, OwnLease
 from warploom.cli.output import note, present
 from warploom.cli.reach import Reach
 from warploom.domain.identifiers import lease_name, parse_lease
@@ -15,8 +15,11 @@ app = typer.Typer(rich_markup_mode=None)
 
 
 @app.command(epilog="Example: warploom release L-42")
-def release(lease: Lease, as_json: Json = False) -> None:
-    """Give a lease's cards back as soon as its job has ended. Releasing twice is success."""
+def release(lease: OwnLease, as_json: Json = False) -> None:
+    """Give a lease's cards back.
+
+    Do it as soon as the job has ended. Releasing twice is success.
+    """
     name = lease_name(parse_lease(lease))
     _show(Reach().call(lambda client: client.release(name)), as_json=as_json)
 
@@ -28,7 +31,10 @@ def extend(
     reason: Annotated[str, typer.Option("--reason", "-r", help="Why, for those who wait.")] = "it takes longer",
     as_json: Json = False,
 ) -> None:
-    """Say that a job will take longer, so that the estimates of those who wait stay honest."""
+    """Say that a job will take longer.
+
+    Nothing ends when the declared time has passed; this keeps the estimates of those who wait honest.
+    """
     name = lease_name(parse_lease(lease))
     _show(Reach().call(lambda client: client.extend(name, minutes, reason)), as_json=as_json)
 
@@ -37,10 +43,13 @@ def extend(
 def report(
     lease: Lease,
     step: Annotated[int, typer.Argument(help="Steps done.", metavar="STEP")],
-    total: Annotated[int | None, typer.Argument(help="Steps in all.", metavar="[TOTAL]")] = None,
+    total: Annotated[int | None, typer.Argument(help="Steps in all.", metavar="TOTAL")] = None,
     as_json: Json = False,
 ) -> None:
-    """Report how far a job is, for jobs that cannot call warploom.report() themselves."""
+    """Report how far a job is.
+
+    For jobs that cannot call warploom.report(step, total) themselves.
+    """
     name = lease_name(parse_lease(lease))
     check_step(step, total)
     _show(Reach().call(lambda client: client.report(name, step, total)), as_json=as_json)

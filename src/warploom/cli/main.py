@@ -86,6 +86,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         refuse(error, as_json=as_json)
         return exit_for(error)
     except typer.TyperException as error:
+        if error.message.startswith("Usage:"):  # a group without a command
+            print(error.message)
+            return Exit.USAGE
         refuse(MalformedInput(_sentence(error.format_message()), _usage(error)), as_json=as_json)
         return Exit.USAGE
     except (typer.Abort, KeyboardInterrupt):

@@ -6,9 +6,12 @@ import typer
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines; errors too.")]
 Ticket = Annotated[str, typer.Argument(help="A ticket such as T-17.", metavar="TICKET")]
-Lease = Annotated[
+Lease = Annotated[str, typer.Argument(help="A lease such as L-42.", metavar="LEASE")]
+OwnLease = Annotated[
     str,
-    typer.Argument(help="A lease such as L-42; by default $WARPLOOM_LEASE.", metavar="LEASE", envvar="WARPLOOM_LEASE"),
+    typer.Argument(
+        help="A lease such as L-42; by default the one this shell has.", metavar="LEASE", envvar="WARPLOOM_LEASE"
+    ),
 ]
 CardName = Annotated[str, typer.Argument(help="A card such as local/0, its index, or its UUID.", metavar="CARD")]
 Device = Annotated[

@@ -49,9 +49,7 @@ _HINT = "Ctrl-C leaves the queue, nothing else"
     context_settings={"allow_interspersed_args": False},
 )
 def run(
-    command: Annotated[
-        list[str], typer.Argument(help="The command and its arguments, after --.", metavar="COMMAND...")
-    ],
+    command: Annotated[list[str], typer.Argument(help="The command and its arguments, after --.", metavar="COMMAND")],
     device: Device = "any",
     cards: Cards = 1,
     memory_gib: MemoryGib = None,
@@ -64,10 +62,11 @@ def run(
     progress: Annotated[bool, typer.Option(help="Read steps from the output, for estimates.")] = True,
     as_json: Json = False,
 ) -> int:
-    """Ask for a card, wait for it, run a command on it, give the card back, and return the command's exit status.
+    """Run a command on a card, waiting for the card first.
 
-    What Warploom itself says goes to stderr; stdout is the command's alone. While it waits, Ctrl-C leaves the queue and
-    does nothing else. If this process is killed, the command goes on, and the card stays its own until it ends.
+    Asks for the card, waits, runs the command, gives the card back and returns the command's exit status. What Warploom
+    itself says goes to stderr; stdout is the command's alone. While it waits, Ctrl-C leaves the queue and does nothing
+    else. If this process is killed, the command goes on, and the card stays its own until it ends.
     """
     job = title or _title(command)
     key = purpose or _own_purpose()

@@ -13,7 +13,10 @@ app = typer.Typer(rich_markup_mode=None)
 
 @app.command(epilog="Example: warploom me")
 def me(as_json: Json = False) -> None:
-    """Say what this session holds, waits for and has not read: enough to go on after an interruption."""
+    """Say what this session holds, waits for and has not read.
+
+    Enough to go on with after an interruption.
+    """
     answer = Reach().call(lambda client: client.me())
     present(answer, _lines(answer), as_json=as_json)
 

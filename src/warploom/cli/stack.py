@@ -23,7 +23,10 @@ _PAUSE = 0.05
 
 @app.command(epilog="Example: WARPLOOM_FAKE_GPUS=2 warploom up")
 def up(as_json: Json = False) -> None:
-    """Start Postgres, Valkey, the server and the host agent in the background, or find them running."""
+    """Start the local stack in the background, or find it running.
+
+    That is Postgres, Valkey, the server and the host agent; settings that name a database or a Redis replace those two.
+    """
     from warploom.embedded.stack import running_url, start
 
     settings = Settings.load()
@@ -41,7 +44,10 @@ def up(as_json: Json = False) -> None:
 
 @app.command(epilog="Example: warploom down")
 def down(as_json: Json = False) -> None:
-    """Stop the local stack. Its data stays, and jobs that run on cards go on."""
+    """Stop the local stack.
+
+    Its data stays, and jobs that run on cards go on.
+    """
     from warploom.embedded.stack import stop
 
     settings = Settings.load()
@@ -53,7 +59,10 @@ def down(as_json: Json = False) -> None:
 
 @app.command(epilog="Example: warploom daemon")
 def daemon() -> int:
-    """Run the local stack in the foreground, for service managers and containers; Ctrl-C or SIGTERM stops it."""
+    """Run the local stack in the foreground.
+
+    For service managers and containers; Ctrl-C or SIGTERM stops it.
+    """
     from warploom.embedded.daemon import main
 
     return main([])

@@ -28,7 +28,10 @@ def status(
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Stay, and show every change.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Show every card: who holds it, how far along, when it is free, and who waits for it."""
+    """Show who holds which card, how far along, and who waits.
+
+    Each estimate carries its word: measured from reported steps, history, declared by somebody, or unknown.
+    """
     reach = Reach()
     rack = reach.call(lambda client: client.rack())
     if as_json:

@@ -27,10 +27,10 @@ def request(
     purpose: Purpose = None,
     as_json: Json = False,
 ) -> None:
-    """Ask for a card: get a lease with the variables to export, or a place in the card's queue. Never waits.
+    """Ask for a card: a lease, or a place in its queue.
 
-    A busy card means a place in its queue; `warploom wait T-17` then returns when it is yours. To request, wait, run
-    and release in one go, use `warploom run`.
+    Never waits. With a lease come the variables to export. A busy card means a place in its queue; `warploom wait T-17`
+    then returns when it is yours. To request, wait, run and release in one go, use `warploom run`.
     """
     wish = CardRequest(job, device, cards, memory_gib, model, minutes, priority, env_style, purpose)
     _show(Reach().call(lambda client: client.request(wish)), as_json=as_json)
@@ -38,7 +38,7 @@ def request(
 
 @app.command(epilog="Example: warploom explain T-17")
 def explain(ticket: Ticket, as_json: Json = False) -> None:
-    """Say where a ticket stands and everything that stands between it and its card."""
+    """Say where a ticket stands, and why."""
     name = ticket_name(parse_ticket(ticket))
     answer = Reach().call(lambda client: client.explain(name))
     _show(answer, as_json=as_json)
@@ -49,7 +49,10 @@ def explain(ticket: Ticket, as_json: Json = False) -> None:
 
 @app.command(epilog="Example: warploom leave T-17")
 def leave(ticket: Ticket, as_json: Json = False) -> int:
-    """Take a ticket out of its queue, or give an offered card back. Leaving twice is success."""
+    """Take a ticket out of its queue.
+
+    A card that was offered to it is given back. Leaving twice is success.
+    """
     name = ticket_name(parse_ticket(ticket))
     answer = Reach().call(lambda client: client.leave(name))
     _show(answer, as_json=as_json)

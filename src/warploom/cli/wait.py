@@ -30,10 +30,11 @@ def wait(
     ] = 10,
     as_json: Json = False,
 ) -> int:
-    """Wait until a ticket's card is ready, print the lease and the variables to export, and exit 0.
+    """Wait until a ticket's card is ready.
 
-    Run it in the background and go on with something else. It accepts nothing: the card is yours from the next call
-    that names the lease, or when your job appears on the card. Ctrl-C ends the waiting and keeps the place.
+    Then print the lease and the variables to export, and exit 0. Run it in the background and go on with something else.
+    It accepts nothing: the card is yours from the next call that names the lease, or when your job appears on the card.
+    Ctrl-C ends the waiting and keeps the place.
     """
     name = ticket_name(parse_ticket(ticket))
     deadline = None if timeout is None else time.monotonic() + timeout * 60
