@@ -140,6 +140,21 @@ def a_stranger():
     return subprocess.Popen(["sleep", "300"], user=user, cwd="/")
 
 
+def fresh_data(home):
+    """Make a data folder and return it, with nothing running in it."""
+    postgres = Postgres(home)
+    postgres.start()
+    postgres.stop()
+    return postgres.data
+
+
+def home_with(data, home):
+    """Return a new home with a copy of a data folder: a tenth of the work of making one."""
+    home.mkdir(mode=0o700)
+    subprocess.run(["cp", "-a", str(data), str(home)], check=True)
+    return home
+
+
 class Cleanup:
     """Stops everything of a home, and says whether it had to be asked."""
 

@@ -31,7 +31,10 @@ def main():
     if kind == "server":
         HTTPServer((os.environ["WARPLOOM_BIND"], int(os.environ["WARPLOOM_PORT"])), Health).serve_forever()
     elif kind == "host":
-        (Path(os.environ["WARPLOOM_HOME"]) / "run" / "host.environment").write_text(json.dumps(ours()))
+        file = Path(os.environ["WARPLOOM_HOME"]) / "run" / "host.environment"
+        fresh = file.with_suffix(".new")
+        fresh.write_text(json.dumps(ours()))
+        fresh.replace(file)
         threading.Event().wait()
     elif kind == "broken":
         sys.exit("the port of call is closed")

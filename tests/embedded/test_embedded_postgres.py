@@ -22,24 +22,24 @@ from warploom.embedded.postgres import Postgres
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory):
+def data(tmp_path_factory):
+    """A data folder that was made beforehand."""
+    return stacks.fresh_data(tmp_path_factory.mktemp("postgres") / "home")
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory, data):
     """One Postgres for the tests that only look at it."""
-    with Cleanup(tmp_path_factory.mktemp("postgres") / "home") as home:
+    with Cleanup(stacks.home_with(data, tmp_path_factory.mktemp("running") / "home")) as home:
         postgres = Postgres(home)
         postgres.start()
         yield postgres
 
 
 @pytest.fixture
-def home(tmp_path, running):
-    """A home of one's own, with a data folder made beforehand."""
-    postgres = Postgres(running.home.path)
-    postgres.stop()
-    home = tmp_path / "home"
-    home.mkdir(mode=0o700)
-    subprocess.run(["cp", "-a", str(postgres.data), str(home)], check=True)
-    postgres.start()
-    with Cleanup(home):
+def home(tmp_path, data):
+    """A home of one's own, with data."""
+    with Cleanup(stacks.home_with(data, tmp_path / "home")) as home:
         yield home
 
 

@@ -17,7 +17,6 @@ from warploom.client.processes import identity_of, is_alive
 from warploom.domain.errors import Unreachable
 from warploom.embedded.homes import Home
 from warploom.embedded.keeper import delay_before
-from warploom.embedded.postgres import Postgres
 from warploom.embedded.programs import free_port
 from warploom.embedded.records import living, read_record
 from warploom.embedded.stack import ask_health, running_url, start, stop
@@ -29,20 +28,13 @@ SUPERVISOR = (sys.executable, "-P", "-m", "warploom.embedded.daemon")
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     """A data folder that was made beforehand."""
-    with Cleanup(tmp_path_factory.mktemp("stack") / "home") as home:
-        postgres = Postgres(home)
-        postgres.start()
-        postgres.stop()
-        yield postgres.data
+    return stacks.fresh_data(tmp_path_factory.mktemp("stack") / "home")
 
 
 @pytest.fixture
 def home(tmp_path, data):
     """A home with data, whose stack is stopped in the end."""
-    home = tmp_path / "home"
-    home.mkdir(mode=0o700)
-    subprocess.run(["cp", "-a", str(data), str(home)], check=True)
-    with Cleanup(home):
+    with Cleanup(stacks.home_with(data, tmp_path / "home")) as home:
         yield home
 
 
@@ -179,7 +171,9 @@ def test_the_parts_are_told_where_the_others_are_and_nothing_of_the_session_that
     monkeypatch.setenv("WARPLOOM_LEASE", "L-42")
     monkeypatch.setenv("WARPLOOM_AGENT", "claude-1")
     info = start_at(home, agent="claude-1", session="mine")
-    told = json.loads(eventually(lambda: (home / "run" / "host.environment").read_text()))
+    file = home / "run" / "host.environment"
+    eventually(file.exists)
+    told = json.loads(file.read_text())
     assert told["WARPLOOM_URL"] == info.url
     assert told["WARPLOOM_HOME"] == str(home)
     server = info.health["environment"]

@@ -135,8 +135,8 @@ class Keeper(threading.Thread):
         except WarploomError as error:
             self._fail(error.cause, error.next_step)
             return None
-        except OSError as error:
-            self._fail(f"{service.name} could not be started: {error}.", "Mend that; it is tried again by itself.")
+        except Exception as error:  # noqa: BLE001  (a keeper outlives whatever one round met)
+            self._fail(f"{service.name} could not be started: {error!r}.", "Mend that; it is tried again by itself.")
             return None
         say(f"{service.name} runs as process {process.pid} {address}".rstrip())
         return process

@@ -42,7 +42,7 @@ from warploom.embedded.sockets import Refused, ask_postgres, listener_at
 _PORT: Final = 5432  # only a part of the socket's name: nothing listens on TCP
 _USER: Final = "postgres"
 _LAST_WITHOUT_BUILTIN_LOCALE: Final = 16
-_TOO_MANY_CONNECTIONS: Final = "53300"
+_STARTING_OR_STOPPING: Final = "57P"  # any other refusal comes from a server that is up
 _PAUSE: Final = 0.01
 _LEFTOVERS_SECONDS: Final = 10.0
 _FAST: Final = (signal.SIGINT, 20.0)
@@ -142,7 +142,7 @@ class Postgres:
         try:
             answer = ask_postgres(self._socket, _USER, "show data_directory")
         except Refused as refusal:
-            return refusal.code == _TOO_MANY_CONNECTIONS
+            return not refusal.code.startswith(_STARTING_OR_STOPPING)
         except OSError:
             return False
         if answer == self._data_argument or _is_same(Path(answer), self.data):

@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -62,7 +63,8 @@ def start(
         return ascent.climb()
     except WarploomError:
         if ascent.spawned:
-            stop(settings)
+            with suppress(WarploomError):  # why it did not start is what the caller needs to read
+                stop(settings)
         raise
 
 
