@@ -48,6 +48,7 @@ def _facts(show: "Show") -> dict[str, object]:
                 "job": run.job,
                 "ticket": run.ticket,
                 "lease": run.lease,
+                "card": run.card,
                 "asked": round(run.asked_at - began, 3),
                 "held": round(run.held_at - began, 3),
                 "released": round(run.released_at - began, 3),

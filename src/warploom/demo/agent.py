@@ -21,6 +21,7 @@ from warploom.demo.parts import Part
 _EVERY: Final = 10
 _EPOCH: Final = re.compile(r"epoch (\d+)/(\d+) loss ([\d.]+) accuracy ([\d.]+)")
 _FINAL: Final = re.compile(r"final accuracy ([\d.]+)")
+_READY: Final = re.compile(r"ready: (\S+) \(lease (L-\d+),")
 _PYTHON: Final = (sys.executable, "-P")
 
 
@@ -34,7 +35,7 @@ class Agent:
     async def play(self) -> None:
         """Survey, request, wait when the card is busy, train, release."""
         tools = await self._client.list_tools()
-        self._tell(Kind.CONNECTED, f"opened an MCP session over stdio and sees {len(tools)} tools", pid=os.getpid())
+        self._tell(Kind.CONNECTED, f"has an MCP session over stdio and sees {len(tools)} tools", pid=os.getpid())
         await _cue()
         await self._survey()
         lease, export = await self._obtain()
@@ -82,8 +83,8 @@ class Agent:
         said = (await waiter.stdout.readline()).decode().strip()
         if not said:
             await _succeeded(waiter, f"warploom wait {ticket}")
-        lease = re.findall(r"\bL-\d+\b", said)[0]
-        self._tell(Kind.WOKEN, said, ticket=ticket, lease=lease, who=f"wait {ticket}")
+        card, lease = _ready(said)
+        self._tell(Kind.WOKEN, said, ticket=ticket, lease=lease, card=card, who=f"wait {ticket}")
         lines = (await waiter.stdout.read()).decode().splitlines()
         await _succeeded(waiter, f"warploom wait {ticket}")
         self._tell(Kind.WAITED, f"is woken: `warploom wait {ticket}` has ended with 0", ticket=ticket, pid=waiter.pid)
@@ -135,6 +136,14 @@ def tell(who: str, kind: Kind, text: str, **facts: Any) -> None:
     sys.stdout.buffer.flush()
 
 
+def _ready(said: str) -> tuple[str, str]:
+    """Read the card and the lease from the line with which `warploom wait` announces them."""
+    found = _READY.search(said)
+    if found is None:
+        raise ValueError(f"`warploom wait` said {said!r} instead of naming a card and a lease")
+    return found[1], found[2]
+
+
 async def _cue() -> None:
     """Wait for the next line of the input; raise EOFError when the demo has gone."""
     if not await asyncio.to_thread(sys.stdin.readline):
@@ -151,6 +160,7 @@ async def _succeeded(process: Process, name: str) -> None:
 
 async def _run(part: Part) -> None:
     server = StdioTransport(_PYTHON[0], [*_PYTHON[1:], "-m", "warploom", "mcp"], dict(os.environ), keep_alive=False)
+    await _cue()
     async with Client(server) as client:
         await Agent(part, client).play()
     tell(part.name, Kind.LEFT, "closes its session", agent=part.name)

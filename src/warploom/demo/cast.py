@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,8 +14,27 @@ import msgspec
 
 from warploom.demo.happenings import Happening, Kind, decode, now
 from warploom.demo.parts import Part
+from warploom.demo.stage import Stage
 
 _POLITE_SECONDS: Final = 5.0
+
+
+@contextlib.contextmanager
+def performers(
+    parts: Sequence[Part], stage: Stage, hear: Callable[[Happening], object]
+) -> Generator[list["Performer"]]:
+    """Start an agent for each part, and end all that is left of them at the end.
+
+    They may start before the stack does: each loads what it needs and waits for its first cue.
+    """
+    cast: list[Performer] = []
+    try:
+        for part in parts:
+            cast.append(Performer(part, stage.environment, stage.logs / f"{part.name}.log", hear))
+        yield cast
+    finally:
+        for performer in cast:
+            performer.end()
 
 
 class Performer:

@@ -11,6 +11,7 @@ class Run:
     job: str
     ticket: str
     lease: str
+    card: str
     asked_at: float
     held_at: float
     released_at: float

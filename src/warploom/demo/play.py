@@ -3,9 +3,9 @@
 import queue
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
 from warploom.client.connection import Client
@@ -13,53 +13,46 @@ from warploom.demo.cast import Performer
 from warploom.demo.happenings import Happening, Kind, now
 from warploom.demo.outcomes import Outcome, Run
 from warploom.demo.parts import Part
-from warploom.demo.stage import CARDS, Stage
+from warploom.demo.stage import CARDS
 from warploom.demo.telling import Teller
 from warploom.domain.cards import CardState
 from warploom.domain.errors import WarploomError
-from warploom.domain.etas import EtaWord
+from warploom.domain.etas import EtaView, EtaWord
 from warploom.domain.events import EventKind, EventView
 from warploom.domain.sessions import Caller
-from warploom.domain.tickets import Standing, TicketAnswer
+from warploom.domain.tickets import Standing
 
 PARTS: Final = (
-    Part("claude-1", "train digits classifier", device="0", minutes=2, hidden=24, epochs=40, seed=1),
-    Part("claude-2", "train small digits classifier", device="0", minutes=1, hidden=12, epochs=40, seed=2),
+    Part("claude-1", "train digits classifier", device="0", minutes=2, hidden=24, epochs=50, seed=1),
+    Part("claude-2", "train small digits classifier", device="0", minutes=1, hidden=12, epochs=50, seed=2),
 )
 PATIENCE_SECONDS: Final = 150.0
 _LOOK_SECONDS: Final = 0.1
+_RETELL_SECONDS: Final = 3.0
 _BEGINNING: Final = "0-0"
 
 
 class Play:
-    """A run of the demo on a stage that is open."""
+    """A run of the demo on a stack that is up. `heard` brings what the agents tell."""
 
-    def __init__(self, stage: Stage, url: str, teller: Teller) -> None:
-        self._stage = stage
+    def __init__(self, url: str, logs: Path, heard: queue.Queue[Happening], teller: Teller) -> None:
         self._client = Client(url, Caller(agent="demo"))
+        self._logs = logs
+        self._heard = heard
         self._teller = teller
-        self._heard: queue.Queue[Happening] = queue.Queue()
         self._past: list[Happening] = []
         self._give_up_at = time.monotonic() + PATIENCE_SECONDS
         self._is_over = False
 
-    def perform(self) -> Outcome:
+    def perform(self, first: Performer, second: Performer) -> Outcome:
         """Play it to the end; raise WarploomError, saying what, as soon as anything is not as it should be."""
         self._in_background(self._follow_log)
+        for performer in (first, second):
+            performer.cue()
         self._await_cards()
-        with self._performers() as (first, second):
-            for performer in (first, second):
-                self._until(performer, Kind.CONNECTED)
-            first.cue()
-            self._expect(first, Kind.GRANTED, instead=Kind.QUEUED)
-            second.cue()
-            queued = self._expect(second, Kind.QUEUED, instead=Kind.GRANTED)
-            second.cue()
-            self._until(second, Kind.WAITS)
-            self._in_background(lambda: self._follow_estimate(queued.facts["ticket"]))
-            first.cue()
-            for performer in (first, second):
-                self._until(performer, Kind.LEFT)
+        for performer in (first, second):
+            self._until(performer, Kind.CONNECTED)
+        self._share(first, second)
         self._await_cards()
         return self._outcome()
 
@@ -68,17 +61,18 @@ class Play:
         self._is_over = True
         self._client.close()
 
-    @contextmanager
-    def _performers(self) -> Generator[tuple[Performer, Performer]]:
-        cast: list[Performer] = []
-        try:
-            for part in PARTS:
-                log = self._stage.logs / f"{part.name}.log"
-                cast.append(Performer(part, self._stage.environment, log, self._heard.put))
-            yield cast[0], cast[1]
-        finally:
-            for performer in cast:
-                performer.end()
+    def _share(self, first: Performer, second: Performer) -> None:
+        """Let the first have the card and the second ask for it, and then both do what they are told by their answers."""
+        first.cue()
+        self._expect(first, Kind.GRANTED, instead=Kind.QUEUED)
+        second.cue()
+        queued = self._expect(second, Kind.QUEUED, instead=Kind.GRANTED)
+        second.cue()
+        self._until(second, Kind.WAITS)
+        self._in_background(lambda: self._follow_estimate(queued.facts["ticket"]))
+        first.cue()
+        for performer in (first, second):
+            self._until(performer, Kind.LEFT)
 
     def _await_cards(self) -> None:
         """Wait until every card is free, has no holder and nobody waiting, and tell it."""
@@ -120,7 +114,7 @@ class Play:
             raise self._failure(f"{happening.who}: {happening.text}")
 
     def _failure(self, what: str) -> WarploomError:
-        return WarploomError(f"The demo failed: {what.rstrip('.')}.", f"The logs are kept in {self._stage.logs}.")
+        return WarploomError(f"The demo failed: {what.rstrip('.')}.", f"The logs are kept in {self._logs}.")
 
     def _outcome(self) -> Outcome:
         runs = (self._run(PARTS[0]), self._run(PARTS[1]))
@@ -137,6 +131,7 @@ class Play:
             part.job,
             asked.facts["ticket"],
             held.facts["lease"],
+            held.facts["card"],
             asked.clock,
             held.clock,
             self._moment(part, Kind.RELEASES).clock,
@@ -164,15 +159,16 @@ class Play:
                 self._heard.put(_told(event, offset))
 
     def _follow_estimate(self, ticket: str) -> None:
-        """Tell each change of the word that the ticket's estimate carries, until it no longer waits."""
-        before: EtaWord | None = None
+        """Tell when the ticket starts, now and then and whenever the word of its estimate changes, while it waits."""
+        before, told_at = EtaWord.UNKNOWN, 0.0
         while not self._is_over:
             answer = self._client.explain(ticket)
             if answer.state is not Standing.QUEUED or answer.starts is None:
                 return
-            if answer.starts.word is not before:
-                self._heard.put(_estimate(answer, before))
-                before = answer.starts.word
+            word, is_stale = answer.starts.word, time.monotonic() - told_at > _RETELL_SECONDS
+            if word is not EtaWord.UNKNOWN and (word is not before or is_stale):
+                self._heard.put(_estimate(answer.ticket, answer.starts, before))
+                before, told_at = word, time.monotonic()
             time.sleep(_LOOK_SECONDS)
 
 
@@ -182,18 +178,15 @@ def _told(event: EventView, offset: float) -> Happening:
     return Happening(event.at.timestamp() + offset, "log", Kind.EVENT, event.text, known)
 
 
-def _estimate(answer: TicketAnswer, before: EtaWord | None) -> Happening:
-    starts = answer.starts
-    assert starts is not None
-    source = f"{starts.word.value}, {starts.source}"
-    change = f"is now {source}" if before is None else f"turns from {before.value} to {source}"
-    text = f"the start of {answer.ticket} {change}: {_when(starts.soonest, starts.latest)}"
-    return now("estimate", Kind.ESTIMATE, text, ticket=answer.ticket, word=starts.word.value)
+def _estimate(ticket: str, starts: EtaView, before: EtaWord) -> Happening:
+    earlier = "" if before in (starts.word, EtaWord.UNKNOWN) else f", no longer {before.value}"
+    text = f"{ticket} starts {_when(starts.soonest, starts.latest)}: {starts.word.value} {starts.source}{earlier}"
+    return now("estimate", Kind.ESTIMATE, text, ticket=ticket, word=starts.word.value)
 
 
 def _when(soonest: datetime | None, latest: datetime | None) -> str:
     if soonest is None or latest is None:
-        return "unknown"
+        return "at an unknown time"
     seconds = [max(0.0, (moment - datetime.now(UTC)).total_seconds()) for moment in (soonest, latest)]
     low, high = (f"{value:.0f}" for value in seconds)
     return f"in {low} s" if low == high else f"in {low} to {high} s"

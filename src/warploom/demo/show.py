@@ -1,17 +1,19 @@
 """A whole demo: sets the stage, has the play performed, tells it, tidies up and makes sure that nothing is left."""
 
+import contextlib
+import queue
 import signal
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Final
 
+from warploom.demo.cast import performers
 from warploom.demo.happenings import Happening, Kind, now
 from warploom.demo.outcomes import Outcome
-from warploom.demo.play import Play
+from warploom.demo.play import PARTS, Play
 from warploom.demo.stage import Stage
 from warploom.demo.telling import Teller
 from warploom.domain.errors import WarploomError
@@ -42,6 +44,7 @@ def run(*, keep: bool, is_quiet: bool) -> Show:
         try:
             outcome = _performed(stage, teller)
         except KeyboardInterrupt:
+            teller.hear(now("demo", Kind.STACK, "is interrupted and tidies up"))
             _strike(stage, teller, keep=keep)
             raise
         except BaseException:
@@ -54,18 +57,28 @@ def run(*, keep: bool, is_quiet: bool) -> Show:
 
 
 def _performed(stage: Stage, teller: Teller) -> Outcome:
+    heard: queue.Queue[Happening] = queue.Queue()
+    try:
+        with performers(PARTS, stage, heard.put) as (first, second):
+            url = _opened(stage, teller)
+            play = Play(url, stage.logs, heard, teller)
+            with contextlib.closing(play):
+                return play.perform(first, second)
+    finally:
+        teller.tell(everything=True)
+
+
+def _opened(stage: Stage, teller: Teller) -> str:
+    """Start the stack, tell of it, and return the server's address."""
+
     def note(text: str) -> None:
         teller.hear(now("stack", Kind.STACK, text))
-        teller.tell()
-
-    info = stage.open(note)
-    note(f"the server is at {info.url}, the home is {stage.home}")
-    play = Play(stage, info.url, teller)
-    try:
-        return play.perform()
-    finally:
-        play.close()
         teller.tell(everything=True)
+
+    url = stage.open(note).url
+    note(f"the server is at {url}, the home is {stage.home}")
+    note("each agent starts `warploom mcp` and opens an MCP session over stdio")
+    return url
 
 
 def _strike(stage: Stage, teller: Teller, *, keep: bool) -> None:
@@ -84,7 +97,7 @@ def _strike(stage: Stage, teller: Teller, *, keep: bool) -> None:
         teller.tell(everything=True)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _at_an_ending(act: Callable[[int, FrameType | None], None]) -> Generator[None]:
     """Let Ctrl-C, SIGTERM and SIGHUP all do the same thing."""
     before = {number: signal.signal(number, act) for number in _ENDINGS}

@@ -30,6 +30,7 @@ class Stage:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
         self.environment = {name: value for name, value in kept.items() if name not in _OF_THE_CALLER} | ours
         self.settings = Settings.load(self.environment)
+        self.logs.mkdir(mode=0o700)
 
     @property
     def logs(self) -> Path:

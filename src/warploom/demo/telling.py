@@ -12,8 +12,9 @@ from warploom.demo.happenings import Happening, Kind
 from warploom.demo.outcomes import Outcome, Run
 
 OPENING: Final = (
-    "Two scripted agents stand in for two Claude Code sessions and want the same card. The cards are fake; the stack, the "
-    "MCP sessions, the queue, the waiting, the training and its numbers are real."
+    "Two scripted agents stand in for two Claude Code sessions; both want card 0. The cards are fake.",
+    "The stack, the MCP sessions, the queue, the waiting, the training and all numbers are real.",
+    "",
 )
 _STYLES: Final = {
     "stack": "bright_black",
@@ -43,8 +44,8 @@ class Teller:
 
     def open(self) -> None:
         """Say what one is going to see."""
-        self._print(Text(OPENING))
-        self._print(Text())
+        for line in OPENING:
+            self._print(Text(line))
 
     def hear(self, happening: Happening) -> None:
         """Take in a happening."""
@@ -89,7 +90,7 @@ def timeline(outcome: Outcome, began: float) -> list[str]:
     scale = _Scale(first.asked_at, second.released_at)
     wake = f"{outcome.wake_seconds:.2f} s from {first.agent}'s gpu_release to {second.agent}'s lease"
     return [
-        f"Timeline of the card from {first.asked_at - began:.1f} s to {second.released_at - began:.1f} s   "
+        f"Timeline of {first.card} from {first.asked_at - began:.1f} s to {second.released_at - began:.1f} s   "
         f"{_WAITING} waits  {_TRAINING} holds",
         *(f"  {run.agent:<10}{scale.bar(run)}  {_sum(run)}" for run in outcome.runs),
         f"  {'wake':<10}{wake}",
