@@ -1,7 +1,7 @@
 """Hosts: what their surveys mean for cards, leases and grants, and when they are asked for a look."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -63,7 +63,9 @@ class HostService:
             await card_store.lock_cards(change.conn, [saved.host])
             known = await host_store.remembered_cards(change.conn, saved.host)
             judged = await self._judge(change, host_name, saved, survey, known)
-            ids = await host_store.save_cards(change.conn, saved.host, [_row(each) for each in judged])
+            ids = await host_store.save_cards(
+                change.conn, saved.host, [_row(each) for each in judged], survey.age_seconds
+            )
             self._tell(change, host_name, saved, judged, ids)
             await self._keep_alive(change, judged)
             if any(is_new for _, is_new in ids.values()):
@@ -103,12 +105,16 @@ class HostService:
         leases = await host_store.leases_on_host(change.conn, saved.host, named) if processes else {}
         lineage = {(each.pid, each.started) for process in processes for each in (process, *process.ancestors)}
         sessions = await host_store.sessions_of_processes(change.conn, name, sorted(lineage)) if lineage else {}
+        # A look that began before a release has seen the time before it: the card still has to be observed clear.
+        seen_at = saved.now - timedelta(seconds=max(0.0, survey.age_seconds))
         judged: list[_Judged] = []
         for fact in facts:
             owned = [attribute(process, fact.uuid, leases, sessions) for process in fact.processes]
             remembered = known.get(fact.uuid)
             before = remembered.before if remembered else _unknown(saved.now)
             judgement = judge(fact, owned, before, saved.now, self._rules)
+            if before.condition is Condition.SETTLING and before.since > seen_at:
+                judgement = replace(judgement, condition=before.condition, since=before.since)
             judged.append(_Judged(fact, owned, judgement, remembered.before.condition if remembered else None))
         return judged
 
@@ -175,6 +181,8 @@ def _checked(name: str, survey: Survey) -> str:
         raise MalformedInput("That survey has too many cards or processes.", f"Send at most {MOST_CARDS} cards.")
     if len({card.uuid for card in survey.cards}) < len(survey.cards):
         raise MalformedInput("That survey names a card twice.", "Send each card once.")
+    if not 0 <= survey.age_seconds <= 3600:
+        raise MalformedInput("That survey is too old.", "Send each survey at once.")
     if not 0.05 <= survey.interval_seconds <= 3600:
         raise MalformedInput("That survey interval is out of range.", "Survey every 0.05 to 3600 seconds.")
     for card in survey.cards:

@@ -6,7 +6,7 @@ from warploom.domain.cards import KnownCard
 from warploom.domain.errors import LeaseLost, MalformedInput, NotFound, NotYours
 from warploom.domain.etas import next_pace, run_end, show_eta
 from warploom.domain.events import EventKind
-from warploom.domain.identifiers import LeaseId, lease_name, ticket_name
+from warploom.domain.identifiers import CardId, LeaseId, lease_name, ticket_name
 from warploom.domain.leases import (
     LONGEST_RUN,
     LeaseAnswer,
@@ -178,7 +178,7 @@ async def requeue(conn: Connection, held: Lease) -> None:
     await ticket_store.enqueue(conn, held.task, candidates_of(ticket, cards))
 
 
-def candidates_of(ticket: ticket_store.Ticket, cards: list[KnownCard]) -> list[ticket_store.CardId]:
+def candidates_of(ticket: ticket_store.Ticket, cards: list[KnownCard]) -> list[CardId]:
     """Return the cards a ticket may use: its named ones, or all that fit it now."""
     if ticket.need_cards:
         return ticket.need_cards

@@ -10,6 +10,7 @@ from warploom.domain.sessions import Actor, Caller, Role
 from warploom.domain.texts import NAME_LIMIT, one_line, optional_line
 from warploom.services.changes import Changes
 from warploom.store import sessions as session_store
+from warploom.store.database import Connection
 from warploom.store.sessions import KnownSession
 
 _NAME_MEMORY = timedelta(minutes=30)
@@ -78,7 +79,7 @@ class SessionService:
             if session is not None:
                 change.tell(EventKind.SESSION_STARTED, {"agent": agent}, session=session)
 
-    async def _name(self, conn: session_store.Connection, caller: Caller) -> str:
+    async def _name(self, conn: Connection, caller: Caller) -> str:
         if caller.process is None and caller.session_key is None:
             return "anonymous"
         return await session_store.free_agent_name(conn, base_name(caller.client), _NAME_MEMORY)

@@ -26,7 +26,7 @@ insert into card (
   observed_at, quiet_until, baseline_mib, used_mib, utilisation, processes
 )
 select $1, uuid, index, model, memory_mib, pci_bus_id, parent_uuid, condition, condition_since, condition_detail,
-  clock_now(), quiet_until, baseline_mib, used_mib, utilisation, processes
+  clock_now() - make_interval(secs => $3), quiet_until, baseline_mib, used_mib, utilisation, processes
 from jsonb_to_recordset($2) as fact (
   uuid text, index int, model text, memory_mib int, pci_bus_id text, parent_uuid text, condition card_condition,
   condition_since timestamptz, condition_detail text, quiet_until timestamptz, baseline_mib int, used_mib int,
@@ -163,9 +163,14 @@ async def sessions_of_processes(
     return {(row["pid"], row["process_started"]): row["id"] for row in rows}
 
 
-async def save_cards(conn: Connection, host: HostId, facts: list[dict[str, Any]]) -> dict[str, tuple[CardId, bool]]:
-    """Save every card of a survey in one statement; return by UUID its number and whether it is new."""
-    rows = await conn.fetch(_SAVE_CARDS, host, facts)
+async def save_cards(
+    conn: Connection, host: HostId, facts: list[dict[str, Any]], age_seconds: float
+) -> dict[str, tuple[CardId, bool]]:
+    """Save every card of a survey in one statement; return by UUID its number and whether it is new.
+
+    `age_seconds` is how long ago the look began: a card counts as observed then, not now.
+    """
+    rows = await conn.fetch(_SAVE_CARDS, host, facts, age_seconds)
     return {row["uuid"]: (CardId(row["id"]), row["is_new"]) for row in rows}
 
 
