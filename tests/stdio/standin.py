@@ -16,7 +16,7 @@ from fastmcp.exceptions import ToolError
 from fastmcp.server.dependencies import get_http_headers
 from sse_starlette.sse import EventSourceResponse
 
-PATIENCE = 20.0
+PATIENCE = 40.0
 
 
 @dataclass

@@ -134,7 +134,7 @@ async def test_the_real_tools_are_forwarded_unchanged(real_server: str, tmp_path
     assert here == there
 
 
-def test_a_bare_home_gets_its_stack_with_the_first_call(tmp_path: Path) -> None:
+def test_a_bare_home_gets_its_stack_with_the_first_call_and_again_after_it_was_stopped(tmp_path: Path) -> None:
     home = tmp_path / "home"
     environment = environment_for(None, home, WARPLOOM_FAKE_GPUS="2", WARPLOOM_PORT=str(free_port()))
     client = RawClient(environment, tmp_path)
@@ -142,9 +142,17 @@ def test_a_bare_home_gets_its_stack_with_the_first_call(tmp_path: Path) -> None:
         client.introduce()
         names = {tool["name"] for tool in client.ask("tools/list")["result"]["tools"]}
         assert {"gpu_request", "loom_me"} <= names
-        assert _answer(client, "loom_me")["session"]
+        session = _answer(client, "loom_me")["session"]
+
+        assert _down(environment) == 0
+
+        assert _answer(client, "loom_me")["session"] == session
         assert client.leave() == 0
     finally:
         client.close()
-        down = [sys.executable, "-m", "warploom", "down"]
-        assert subprocess.run(down, env=environment, timeout=60, check=False, capture_output=True).returncode == 0
+        _down(environment)
+
+
+def _down(environment: dict[str, str]) -> int:
+    command = [sys.executable, "-m", "warploom", "down"]
+    return subprocess.run(command, env=environment, timeout=60, check=False, capture_output=True).returncode
