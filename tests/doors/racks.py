@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 from fastapi import FastAPI
+from starlette.types import Receive, Scope, Send
 
 from warploom.domain.cards import (
     CardLane,
@@ -22,6 +23,7 @@ from warploom.domain.cards import (
 from warploom.domain.etas import EtaView, EtaWord, Pace, Span, at, measured_end, show_eta
 from warploom.domain.events import EventKind, EventView
 from warploom.domain.leases import Clock, Holder, Label, LeaseState
+from warploom.domain.sessions import Role
 from warploom.web.pages.router import pages_router
 from warploom.web.pages.sources import PageSources
 
@@ -204,6 +206,7 @@ class Shown:
         ]
     )
     asked: list[tuple[str, str, str | None]] = field(default_factory=list)
+    roles: list[Role] = field(default_factory=list)
     failure: Exception | None = None
 
     async def read_rack(self) -> Rack:
@@ -214,10 +217,12 @@ class Shown:
     async def latest_events(self, limit: int) -> list[EventView]:
         return self.events[-limit:]
 
-    async def drain(self, card: str, reason: str | None, *, preview: bool) -> DrainAnswer:
+    async def drain(self, card: str, reason: str | None, *, role: Role, preview: bool) -> DrainAnswer:
+        self.roles.append(role)
         return self._change("drain", card, reason, preview)
 
-    async def undrain(self, card: str, reason: str | None, *, preview: bool) -> DrainAnswer:
+    async def undrain(self, card: str, reason: str | None, *, role: Role, preview: bool) -> DrainAnswer:
+        self.roles.append(role)
         return self._change("undrain", card, reason, preview)
 
     def sources(self) -> PageSources:
@@ -268,7 +273,12 @@ def hostile_events(text: str) -> list[EventView]:
     return [EventView("1-1", NOW, EventKind.TICKET_QUEUED, text, text, text, text, [text, f"{text}/0"], text)]
 
 
-def page_client(shown: Shown) -> httpx.AsyncClient:
+def page_client(shown: Shown, role: Role | None = None) -> httpx.AsyncClient:
+    """A client of the pages alone; `role` is what the server's guard would have settled."""
     app = FastAPI()
     app.include_router(pages_router(shown.sources()))
-    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://warploom.test")
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        await app(scope if role is None else {**scope, "warploom.role": role}, receive, send)
+
+    return httpx.AsyncClient(transport=httpx.ASGITransport(guarded), base_url="http://warploom.test")

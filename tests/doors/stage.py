@@ -83,14 +83,22 @@ class Stage:
 
 @contextmanager
 def serving(stage: Stage) -> Iterator[str]:
-    """Serve a stage on a free port of loopback; connections wait in the backlog until it is up."""
+    """Serve a stage for the length of a block."""
+    with listening(stage.app()) as url:
+        yield url
+        stage.fall_silent()
+
+
+@contextmanager
+def listening(app: FastAPI) -> Iterator[str]:
+    """Serve an app on a free port of loopback; connections wait in the backlog until it is up."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = uvicorn.Server(uvicorn.Config(stage.app(), log_level="critical", timeout_graceful_shutdown=1))
+        server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         try:
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         finally:
-            stage.fall_silent()
             server.should_exit = True
             thread.join(PATIENCE)
+            assert not thread.is_alive(), "the server did not stop"

@@ -4,6 +4,7 @@ from inspector import Inspector
 from racks import Shown, page_client
 
 from warploom.domain.errors import NotAllowed, NotFound
+from warploom.domain.sessions import Role
 
 OWN = {"origin": "http://warploom.test", "sec-fetch-site": "same-origin"}
 DRAIN = "/dashboard/cards/local/0/drain"
@@ -87,3 +88,13 @@ async def test_a_body_that_is_no_form_is_refused():
         answer = await client.post(DRAIN, content=b"\xff\xfe\x00", headers=OWN)
     assert answer.status_code == 422
     assert shown.asked == []
+
+
+async def test_a_change_is_made_in_the_role_of_whoever_asks():
+    shown = Shown()
+    async with page_client(shown, role=Role.OPERATOR) as client:
+        await client.get(DRAIN)
+        await client.post(DRAIN, headers=OWN)
+    async with page_client(shown) as client:
+        await client.post(DRAIN, headers=OWN)
+    assert shown.roles == [Role.OPERATOR, Role.OPERATOR, Role.AGENT]
