@@ -8,7 +8,6 @@ import pytest
 import samples
 from scripted_server import ScriptedServer, Stream
 
-from warploom.client.answers import CardRequest
 from warploom.client.connection import Client, pause_before
 from warploom.domain.errors import (
     Busy,
@@ -23,6 +22,7 @@ from warploom.domain.errors import (
 )
 from warploom.domain.hosts import CardFact, Orders, Survey, SurveyAnswer
 from warploom.domain.sessions import Caller
+from warploom.domain.tickets import Wish
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_answers_are_values_of_the_domain(server: ScriptedServer, client: Client
 
 def test_a_request_is_sent_whole_and_who_asks_is_in_the_headers(server: ScriptedServer, client: Client) -> None:
     server.on("POST", "/api/v1/tickets", samples.queued())
-    assert client.request(CardRequest("eval", "0", minutes=20)) == samples.queued()
+    assert client.request(Wish("eval", "0", minutes=20)) == samples.queued()
     call = server.calls[0]
     assert (call.body["job"], call.body["device"], call.body["minutes"]) == ("eval", "0", 20)
     assert call.headers["X-Warploom-Agent"] == "ann"
@@ -235,7 +235,7 @@ def test_a_lost_lease_is_raised_from_each_call_that_names_it(server: ScriptedSer
 def test_the_most_that_could_be_had_reaches_the_caller(server: ScriptedServer, client: Client) -> None:
     server.on("POST", "/api/v1/tickets", Impossible("No card has 200 GiB.", "Ask for at most 141."))
     with pytest.raises(Impossible, match="Ask for at most 141"):
-        client.request(CardRequest("eval", memory_gib=200))
+        client.request(Wish("eval", memory_gib=200))
 
 
 def test_no_proxy_is_used_for_this_machine(

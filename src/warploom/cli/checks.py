@@ -81,7 +81,7 @@ def _check_supervisor(home: Path) -> list[Check]:
     record = _read(home / "run" / "daemon.json")
     if record is None:
         return [Check(Word.BAD, "stack", "the local stack is not running", "Start it with `warploom up`.")]
-    if not is_alive(ProcessIdentity(record.get("pid", 0), record.get("started", 0))):
+    if not is_alive(ProcessIdentity(record["pid"], record["started"])):
         text = "the supervisor of the local stack has ended without a word"
         return [Check(Word.BAD, "stack", text, "Start it with `warploom up`; it takes over what still runs.")]
     failures: dict[str, dict[str, Any]] = record.get("failures") or {}
@@ -89,7 +89,7 @@ def _check_supervisor(home: Path) -> list[Check]:
         Check(Word.BAD, name, str(failure.get("cause", "it fails")).rstrip("."), str(failure.get("next") or "") or None)
         for name, failure in failures.items()
     ]
-    return told or [Check(Word.OK, "stack", f"the supervisor runs (process {record.get('pid')})")]
+    return told or [Check(Word.OK, "stack", f"the supervisor runs (process {record['pid']})")]
 
 
 def _check_logs(home: Path) -> Check:
@@ -102,9 +102,11 @@ def _check_logs(home: Path) -> Check:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
+    """Read a record of the stack; None where there is none that can be made sense of."""
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return {**record, "pid": int(record["pid"]), "started": int(record["started"])}
+    except (OSError, ValueError, TypeError, KeyError):
         return None
 
 

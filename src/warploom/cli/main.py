@@ -4,7 +4,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import typer
 from typer.core import TyperGroup
@@ -46,6 +46,10 @@ COMMANDS: dict[str, str] = {
 
 class LazyGroup(TyperGroup):
     """A group that imports a command's module when the command is asked for."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        cast("dict[str, Any]", self.commands).update(dict.fromkeys(COMMANDS))  # the names, for suggestions
 
     def list_commands(self, ctx: Any) -> list[str]:
         """List every command without loading any."""

@@ -25,12 +25,11 @@ from warploom.cli.relay import Relay
 from warploom.cli.signals import Signals, Stopped
 from warploom.cli.vigil import Vigil
 from warploom.cli.wait import await_card
-from warploom.client.answers import CardRequest
 from warploom.client.processes import identity_of
 from warploom.domain.errors import Impossible, LeaseLost, WarploomError
 from warploom.domain.grants import grant_lines
 from warploom.domain.texts import spoken_duration, spoken_list, spoken_memory
-from warploom.domain.tickets import Standing, TicketAnswer
+from warploom.domain.tickets import Standing, TicketAnswer, Wish
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -70,7 +69,7 @@ def run(
     """
     job = title or _title(command)
     key = purpose or _own_purpose()
-    wish = CardRequest(job, device, cards, memory_gib, model, minutes, priority, env_style, key)
+    wish = Wish(job, device, cards, memory_gib, model, minutes, priority, env_style, key)
     if shutil.which(command[0]) is None:
         return _cannot_start(command[0], FileNotFoundError())
     asked = CardRun(Reach(), command, reads_progress=progress, as_json=as_json)
@@ -86,7 +85,7 @@ class CardRun:
         self._reads_progress = reads_progress
         self._as_json = as_json
 
-    def run(self, wish: CardRequest, *, is_shared: bool) -> int:
+    def run(self, wish: Wish, *, is_shared: bool) -> int:
         """Do it all and return the exit status. `is_shared`: another run may have asked for the same purpose."""
         with Signals() as signals:
             try:

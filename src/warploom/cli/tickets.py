@@ -7,9 +7,8 @@ from warploom.cli.exits import Exit
 from warploom.cli.options import Cards, Device, EnvStyle, Json, MemoryGib, Minutes, Model, Priority, Purpose, Ticket
 from warploom.cli.output import note, present
 from warploom.cli.reach import Reach
-from warploom.client.answers import CardRequest
 from warploom.domain.identifiers import parse_ticket, ticket_name
-from warploom.domain.tickets import Standing, TicketAnswer
+from warploom.domain.tickets import Standing, TicketAnswer, Wish
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -32,7 +31,7 @@ def request(
     Never waits. With a lease come the variables to export. A busy card means a place in its queue; `warploom wait T-17`
     then returns when it is yours. To request, wait, run and release in one go, use `warploom run`.
     """
-    wish = CardRequest(job, device, cards, memory_gib, model, minutes, priority, env_style, purpose)
+    wish = Wish(job, device, cards, memory_gib, model, minutes, priority, env_style, purpose)
     _show(Reach().call(lambda client: client.request(wish)), as_json=as_json)
 
 
