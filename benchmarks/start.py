@@ -9,9 +9,9 @@ from pathlib import Path
 
 from benchmarks.lines import Line, median_ms
 from benchmarks.stack import Stack
-from warploom.client.answers import CardRequest
 from warploom.client.connection import Client
 from warploom.domain.sessions import Caller
+from warploom.domain.tickets import Wish
 from warploom.embedded.postgres import Postgres
 from warploom.embedded.valkey import Valkey
 
@@ -53,7 +53,7 @@ _BARE = "import http.client,sys; c=http.client.HTTPConnection(*sys.argv[1:3]); c
 def measure_commands(stack: Stack, url: str) -> list[Line]:
     """Time `warploom wait` on a ticket that is granted already, and `warploom run -- true`, beside one bare HTTP call."""
     client = Client(url, Caller(session_key="bench-wait", agent="bench-wait"))
-    answer = client.request(CardRequest("granted", "1", minutes=1))
+    answer = client.request(Wish("granted", "1", minutes=1))
     host, port = url.removeprefix("http://").split(":")
 
     def bare() -> float:

@@ -7,9 +7,9 @@ from http.client import HTTPConnection
 
 from benchmarks.lines import Line, median_of
 from benchmarks.stack import Stack, free_port, process, wait_for_http
-from warploom.client.answers import CardRequest
 from warploom.client.connection import Client
 from warploom.domain.sessions import Caller
+from warploom.domain.tickets import Wish
 
 ROUNDS = 40
 WARM_UP = 5
@@ -25,13 +25,13 @@ def _own(url: str) -> float:
     clients = [Client(url, Caller(session_key=name, agent=name)) for name in ("bench-1", "bench-2")]
     with process("benchmarks.waiter", url, "bench-1") as one, process("benchmarks.waiter", url, "bench-2") as two:
         waiters = [one, two]
-        held = clients[0].request(CardRequest("first", "0", minutes=1)).lease
+        held = clients[0].request(Wish("first", "0", minutes=1)).lease
         if held is None:
             raise RuntimeError("card 0 was not free at the start")
         spent: list[float] = []
         for turn in range(ROUNDS + WARM_UP):
             holder, waiter = turn % 2, 1 - turn % 2
-            ticket = clients[waiter].request(CardRequest(f"round {turn}", "0", minutes=1)).ticket
+            ticket = clients[waiter].request(Wish(f"round {turn}", "0", minutes=1)).ticket
             _begin(waiters[waiter], ticket)
             start = time.monotonic_ns()
             clients[holder].release(held)

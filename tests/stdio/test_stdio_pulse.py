@@ -133,21 +133,6 @@ def test_an_answer_that_makes_no_sense_does_not_end_the_pulse(
     client.expect(_is_push)
 
 
-def test_what_a_beat_was_told_reaches_the_agent_with_its_next_answer(
-    connect: Callable[..., RawClient], server: StandIn
-) -> None:
-    client = connect()
-    client.introduce()
-    server.seen.notices = ["14:23 UTC, from warploom: the offer of local/0 lapsed"]
-    _beats(server, 2)
-
-    first, second = client.call("gpu_request", job="a"), client.call("gpu_request", job="b")
-
-    assert first["content"][-1]["text"] == "Notice: 14:23 UTC, from warploom: the offer of local/0 lapsed"
-    assert first["structuredContent"]["job"] == "a"
-    assert len(second["content"]) == 1
-
-
 def test_the_pulse_comes_back_with_the_server(connect: Callable[..., RawClient], server: StandIn) -> None:
     client = connect()
     client.introduce()

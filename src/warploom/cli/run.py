@@ -1,6 +1,7 @@
 """`warploom run`: asks for a card, waits for it, runs a command on it, gives it back."""
 
 import os
+import re
 import shutil
 import sys
 import time
@@ -262,7 +263,7 @@ def _cannot_start(program: str, error: OSError) -> int:
 
 def _title(command: Sequence[str]) -> str:
     """Name a command by its program and its first plain argument; the rest may hold what is not for everybody."""
-    plain = [part for part in command[1:] if part and not part.startswith("-")][:1]
+    plain = [part for part in command[1:] if part and not part.startswith("-") and not re.search(r"\s", part)][:1]
     return " ".join(Path(part).name or part for part in [command[0], *plain])[:120]
 
 

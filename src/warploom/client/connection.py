@@ -8,17 +8,16 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from warploom.client.answers import CardRequest, EventPage, Health, Heartbeat
 from warploom.client.identity import headers_of
 from warploom.client.transport import Transport
 from warploom.domain.cards import DrainAnswer, Rack
 from warploom.domain.errors import Busy, MalformedInput, NotAllowed, Unreachable, WarploomError, every_error
-from warploom.domain.events import EventView
-from warploom.domain.health import Check
+from warploom.domain.events import EventPage, EventView
+from warploom.domain.health import Check, Health
 from warploom.domain.hosts import Orders, Survey, SurveyAnswer
 from warploom.domain.leases import LeaseAnswer
 from warploom.domain.sessions import Caller
-from warploom.domain.tickets import Me, TicketAnswer
+from warploom.domain.tickets import Heartbeat, Me, TicketAnswer, Wish
 
 T = TypeVar("T")
 
@@ -50,7 +49,7 @@ class Client:
         """Everything on one screen: who holds what, how far along, who waits."""
         return self._call("GET", "/api/v1/rack", Rack)
 
-    def request(self, request: CardRequest) -> TicketAnswer:
+    def request(self, request: Wish) -> TicketAnswer:
         """Ask for cards: a lease, or a place in the queue. Never waits."""
         return self._call("POST", "/api/v1/tickets", TicketAnswer, request)
 

@@ -3,9 +3,10 @@
 import sys
 from pathlib import Path
 
-import psutil
-
 from warploom.domain.hosts import ProcessIdentity
+
+if sys.platform != "linux":
+    import psutil
 
 _DEPTH = 64
 

@@ -6,6 +6,10 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 
+FARTHEST = timedelta(days=3650)
+"""An end further away than this is not meant: a wrong total, or a job that only just began."""
+
+
 class EtaWord(StrEnum):
     """Where an estimate comes from, strongest first; a chain is as good as its weakest link."""
 
@@ -77,10 +81,15 @@ def next_pace(before: Pace | None, step: int, total: int | None, now: datetime) 
 
 
 def measured_end(pace: Pace, now: datetime) -> Span:
-    """Estimate when the last step will be done: remaining steps over the rate, wider by its spread."""
+    """Estimate when the last step will be done: remaining steps over the rate, wider by its spread.
+
+    Unknown beyond `FARTHEST`.
+    """
     if not pace.rate or pace.total is None:
         return UNKNOWN
     remaining = max(0, pace.total - pace.step) / pace.rate
+    if remaining > FARTHEST.total_seconds():
+        return UNKNOWN
     edge = min(0.9, max(0.05, pace.spread))
     soonest = max(now, pace.reported_at + timedelta(seconds=remaining * (1 - edge)))
     latest = max(now, pace.reported_at + timedelta(seconds=remaining * (1 + edge)))

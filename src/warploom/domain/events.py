@@ -77,3 +77,11 @@ class EventView:
     session: str | None = None
     cards: list[str] | None = None
     host: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EventPage:
+    """A stretch of the log, oldest first, and the cursor to go on reading from."""
+
+    events: list[EventView]
+    cursor: str

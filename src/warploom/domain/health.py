@@ -20,3 +20,12 @@ class Check:
     name: str
     text: str
     fix: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """A server's own word that it and its database answer; `schema` is the database's revision."""
+
+    status: str
+    version: str
+    schema: str

@@ -284,6 +284,13 @@ class TicketAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """What a session is told when it shows a sign of life: the offers it has not accepted."""
+
+    grants: list[TicketAnswer]
+
+
+@dataclass(frozen=True, slots=True)
 class Me:
     """What a session holds, waits for and has not read: enough to go on after its context was compacted."""
 

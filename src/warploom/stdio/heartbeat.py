@@ -5,10 +5,10 @@ import threading
 from collections.abc import Callable
 from datetime import timedelta
 
-from warploom.client.answers import Heartbeat
 from warploom.client.connection import Client, pause_before
 from warploom.domain.errors import WarploomError
 from warploom.domain.events import EventKind
+from warploom.domain.tickets import Heartbeat
 
 LONGEST_INTERVAL = timedelta(seconds=15)
 _PATIENCE_SECONDS = 5.0

@@ -19,7 +19,6 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from warploom.client.answers import Heartbeat
 from warploom.client.connection import Client
 from warploom.client.identity import headers_of
 from warploom.config import Settings
@@ -27,9 +26,9 @@ from warploom.domain.errors import Unreachable, WarploomError
 from warploom.domain.hosts import ProcessIdentity
 from warploom.domain.instructions import INSTRUCTIONS
 from warploom.domain.sessions import Caller
+from warploom.domain.tickets import Heartbeat
 from warploom.stdio.channel import CAPABILITY, Channel
 from warploom.stdio.heartbeat import Pulse, interval_for
-from warploom.stdio.notices import Notices
 from warploom.stdio.parent import wait_for_end
 from warploom.stdio.stack import Stack
 from warploom.stdio.upstream import NotSent, Upstream
@@ -51,7 +50,6 @@ class Session:
         self._lifeline = lifeline
         self._caller = _caller(settings, lifeline)
         self._channel = Channel()
-        self._notices = Notices()
         self._pulse = Pulse(self._connect, interval_for(settings.lease_time), self._hear)
         self._upstream = Upstream(stack.url, self._headers, is_local=_is_local(stack.url()))
         self._is_introduced = False
@@ -112,11 +110,9 @@ class Session:
         wants_progress = "progress_token" in (context.meta or {})
         on_progress = context.session.report_progress if wants_progress else None
         try:
-            result = await self._reach(lambda: self._upstream.call_tool(params.name, params.arguments, on_progress))
+            return await self._reach(lambda: self._upstream.call_tool(params.name, params.arguments, on_progress))
         except WarploomError as error:
-            result = types.CallToolResult(content=[_text(f"{error.code}: {error}")], is_error=True)
-        notices = self._notices.take()
-        return result.model_copy(update={"content": [*result.content, *map(_text, notices)]}) if notices else result
+            return types.CallToolResult(content=[_text(f"{error.code}: {error}")], is_error=True)
 
     async def _reach(self, send: Callable[[], Awaitable[T]]) -> T:
         """Send a request; where no server takes it and the stack is ours, start the stack and send it once more."""
@@ -147,7 +143,6 @@ class Session:
 
     def _hear(self, answer: Heartbeat) -> None:
         self._channel.push(answer.grants)
-        self._notices.add(answer.notices)
         if self._owes_tools:
             self._owes_tools = False
             self._channel.announce_tools()

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import msgspec
@@ -11,7 +10,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from warploom.app import App
 from warploom.domain.errors import WarploomError
-from warploom.domain.events import EventView
+from warploom.domain.events import EventPage
 from warploom.domain.identifiers import SessionId
 from warploom.services.events import PAGE
 from warploom.web.callers import TheApp, actor_of
@@ -19,14 +18,6 @@ from warploom.web.guard import error_body
 
 router = APIRouter(tags=["events"])
 stream_router = APIRouter(tags=["events"])
-
-
-@dataclass(frozen=True, slots=True)
-class EventPage:
-    """A stretch of the log, and the cursor to go on reading from."""
-
-    events: list[EventView]
-    cursor: str
 
 
 @router.get("/events")

@@ -1,24 +1,14 @@
 """Health over HTTP: is it up, and is all well."""
 
-from dataclasses import dataclass
 from importlib.metadata import version
 
 from fastapi import APIRouter
 
-from warploom.domain.health import Check
+from warploom.domain.health import Check, Health
 from warploom.web.callers import TheApp
 
 router = APIRouter(tags=["health"])
 open_router = APIRouter(tags=["health"])
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """The server's word that it and its database answer."""
-
-    status: str
-    version: str
-    schema: str
 
 
 @open_router.get("/health")
