@@ -42,8 +42,7 @@ def run(settings: Settings, programs: Programs) -> int:
             say(f"A supervisor runs in {home.path} already.")
             return 1
         halt = Halt()
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, halt.on_signal)
+        halt.listen(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
         board = Board(home, _ourselves())
         keepers = [Keeper(service, halt, board) for service in _services(home, settings, programs)]
         for keeper in keepers:

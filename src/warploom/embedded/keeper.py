@@ -2,6 +2,7 @@
 
 import os
 import select
+import signal
 import sys
 import threading
 import time
@@ -52,13 +53,23 @@ class Halt:
 
     def __init__(self) -> None:
         self.descriptor, self._sender = os.pipe()
+        os.set_blocking(self._sender, False)
+
+    def listen(self, *numbers: signal.Signals) -> None:
+        """Take these signals as requests to stop, from the main thread.
+
+        The wake-up descriptor is written by the C handler itself: without it a signal that comes just before a wait
+        begins, or to another thread, would be noticed only when that wait ends.
+        """
+        signal.set_wakeup_fd(self._sender)
+        for number in numbers:
+            signal.signal(number, self._on_signal)
 
     def ask(self) -> None:
         """Ask everybody to stop; more than once is once."""
         os.write(self._sender, b"x")
 
-    def on_signal(self, number: int, frame: FrameType | None) -> None:
-        """Ask everybody to stop, as a signal handler."""
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         del number, frame
         self.ask()
 
