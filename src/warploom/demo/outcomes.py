@@ -24,3 +24,7 @@ class Outcome:
 
     runs: tuple[Run, Run]
     wake_seconds: float
+
+
+class DemoFailed(Exception):
+    """A demo did not go as it should; the text says what happened instead, without a full stop."""

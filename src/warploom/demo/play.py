@@ -5,13 +5,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final
 
 from warploom.client.connection import Client
 from warploom.demo.cast import Performer
 from warploom.demo.happenings import Happening, Kind, now
-from warploom.demo.outcomes import Outcome, Run
+from warploom.demo.outcomes import DemoFailed, Outcome, Run
 from warploom.demo.parts import Part
 from warploom.demo.stage import CARDS
 from warploom.demo.telling import Teller
@@ -35,9 +34,8 @@ _BEGINNING: Final = "0-0"
 class Play:
     """A run of the demo on a stack that is up. `heard` brings what the agents tell."""
 
-    def __init__(self, url: str, logs: Path, heard: queue.Queue[Happening], teller: Teller) -> None:
+    def __init__(self, url: str, heard: queue.Queue[Happening], teller: Teller) -> None:
         self._client = Client(url, Caller(agent="demo"))
-        self._logs = logs
         self._heard = heard
         self._teller = teller
         self._past: list[Happening] = []
@@ -45,7 +43,7 @@ class Play:
         self._is_over = False
 
     def perform(self, first: Performer, second: Performer) -> Outcome:
-        """Play it to the end; raise WarploomError, saying what, as soon as anything is not as it should be."""
+        """Play it to the end; raise DemoFailed, saying what, as soon as anything is not as it should be."""
         self._in_background(self._follow_log)
         for performer in (first, second):
             performer.cue()
@@ -88,7 +86,7 @@ class Play:
     def _expect(self, performer: Performer, kind: Kind, instead: Kind) -> Happening:
         found = self._until(performer, kind, instead)
         if found.kind is not kind:
-            raise self._failure(f"{performer.name} should have been {kind.name.lower()}, but: {found.text}")
+            raise DemoFailed(f"{performer.name} should have been {kind.name.lower()}, but: {found.text}")
         return found
 
     def _until(self, performer: Performer, *kinds: Kind) -> Happening:
@@ -100,27 +98,24 @@ class Play:
             self._hear_some(f"{performer.name} did not get to '{kinds[0].value}'")
 
     def _hear_some(self, otherwise: str) -> None:
-        """Take in what has happened; raise WarploomError for a failure, or for `otherwise` when patience ends."""
+        """Take in what has happened; raise DemoFailed for a failure, or for `otherwise` when patience ends."""
         self._teller.tell()
         try:
             happening = self._heard.get(timeout=_LOOK_SECONDS)
         except queue.Empty:
             if time.monotonic() > self._give_up_at:
-                raise self._failure(f"{otherwise} within {PATIENCE_SECONDS:.0f} s") from None
+                raise DemoFailed(f"{otherwise} within {PATIENCE_SECONDS:.0f} s") from None
             return
         self._past.append(happening)
         self._teller.hear(happening)
         if happening.kind is Kind.FAILED:
-            raise self._failure(f"{happening.who}: {happening.text}")
-
-    def _failure(self, what: str) -> WarploomError:
-        return WarploomError(f"The demo failed: {what.rstrip('.')}.", f"The logs are kept in {self._logs}.")
+            raise DemoFailed(f"{happening.who}: {happening.text.rstrip('.')}")
 
     def _outcome(self) -> Outcome:
         runs = (self._run(PARTS[0]), self._run(PARTS[1]))
         wake = self._moment(PARTS[1], Kind.WOKEN).clock - self._moment(PARTS[0], Kind.RELEASES).clock
         if runs[1].held_at < runs[0].released_at:
-            raise self._failure(f"{runs[1].agent} had the card before {runs[0].agent} released it")
+            raise DemoFailed(f"{runs[1].agent} had the card before {runs[0].agent} released it")
         return Outcome(runs, wake)
 
     def _run(self, part: Part) -> Run:

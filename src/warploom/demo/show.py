@@ -12,7 +12,7 @@ from typing import Final
 
 from warploom.demo.cast import performers
 from warploom.demo.happenings import Happening, Kind, now
-from warploom.demo.outcomes import Outcome
+from warploom.demo.outcomes import DemoFailed, Outcome
 from warploom.demo.play import PARTS, Play
 from warploom.demo.stage import Stage
 from warploom.demo.telling import Teller
@@ -47,6 +47,10 @@ def run(*, keep: bool, is_quiet: bool) -> Show:
             teller.hear(now("demo", Kind.STACK, "is interrupted and tidies up"))
             _strike(stage, teller, keep=keep)
             raise
+        except (DemoFailed, WarploomError) as error:
+            _strike(stage, teller, keep=True)
+            cause = error.cause if isinstance(error, WarploomError) else f"{error}."
+            raise WarploomError(f"The demo failed: {cause}", f"The logs are kept in {stage.logs}.") from error
         except BaseException:
             _strike(stage, teller, keep=True)
             raise
@@ -61,7 +65,7 @@ def _performed(stage: Stage, teller: Teller) -> Outcome:
     try:
         with performers(PARTS, stage, heard.put) as (first, second):
             url = _opened(stage, teller)
-            play = Play(url, stage.logs, heard, teller)
+            play = Play(url, heard, teller)
             with contextlib.closing(play):
                 return play.perform(first, second)
     finally:
@@ -99,8 +103,9 @@ def _strike(stage: Stage, teller: Teller, *, keep: bool) -> None:
 
 @contextlib.contextmanager
 def _at_an_ending(act: Callable[[int, FrameType | None], None]) -> Generator[None]:
-    """Let Ctrl-C, SIGTERM and SIGHUP all do the same thing."""
-    before = {number: signal.signal(number, act) for number in _ENDINGS}
+    """Let Ctrl-C, SIGTERM and SIGHUP all do the same thing, except those that we were started to ignore."""
+    heeded = [number for number in _ENDINGS if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, act) for number in heeded}
     try:
         yield
     finally:
@@ -108,9 +113,14 @@ def _at_an_ending(act: Callable[[int, FrameType | None], None]) -> Generator[Non
             signal.signal(number, handler)
 
 
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """End the demo once; whoever presses Ctrl-C again cannot hurry the tidying up, which takes seconds."""
+    del number, frame
+    for heeded in _ENDINGS:
+        if signal.getsignal(heeded) is _interrupt:
+            signal.signal(heeded, _go_on)
     raise KeyboardInterrupt
 
 
 def _go_on(_number: int, _frame: FrameType | None) -> None:
-    """Tidying up takes seconds and is what the signal asks for anyway."""
+    """Let a signal pass, because what it asks for is being done."""

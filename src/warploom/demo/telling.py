@@ -28,7 +28,9 @@ _LOUD: Final = frozenset({Kind.WOKEN, Kind.FAILED})
 _SETTLED_SECONDS: Final = 0.25
 _WHO_WIDTH: Final = 10
 _INDENT: Final = 21
-_BAR_WIDTH: Final = 60
+_LONGEST_BAR: Final = 60
+_SHORTEST_BAR: Final = 20
+_BESIDE_BAR: Final = 62
 _WAITING, _TRAINING, _IDLE = "░", "█", "·"
 
 
@@ -62,14 +64,15 @@ class Teller:
 
     def close(self, outcome: Outcome) -> None:
         """Print the timeline and what came of it."""
+        width = self._console.width if self._console.is_terminal else _LONGEST_BAR + _BESIDE_BAR
         self._print(Text())
-        for line in timeline(outcome, self.began):
+        for line in timeline(outcome, self.began, width):
             self._print(Text(line))
 
     def _line(self, happening: Happening) -> Text:
         style = _STYLES.get(happening.who, "")
         seconds = f"{max(0.0, happening.clock - self.began):6.2f} s  "
-        line = Text(seconds, "bright_black").append(f"{happening.who:<{_WHO_WIDTH}} ", style)
+        line = Text().append(seconds, "bright_black").append(f"{happening.who:<{_WHO_WIDTH}} ", style)
         text = self._wrapped(" ".join(happening.text.split()))
         return line.append(text, "bold green" if happening.kind in _LOUD else style)
 
@@ -77,17 +80,18 @@ class Teller:
         if not self._console.is_terminal:
             return text
         width = max(40, self._console.width - _INDENT)
-        return f"\n{' ' * _INDENT}".join(textwrap.wrap(text, width)) or text
+        return f"\n{' ' * _INDENT}".join(textwrap.wrap(text, width, break_on_hyphens=False)) or text
 
     def _print(self, text: Text) -> None:
         if not self._is_quiet:
             self._console.print(text, soft_wrap=True)
 
 
-def timeline(outcome: Outcome, began: float) -> list[str]:
+def timeline(outcome: Outcome, began: float, width: int) -> list[str]:
     """Draw who waited and who trained when, and say the numbers."""
     first, second = outcome.runs
-    scale = _Scale(first.asked_at, second.released_at)
+    columns = min(_LONGEST_BAR, max(_SHORTEST_BAR, width - _BESIDE_BAR))
+    scale = _Scale(first.asked_at, second.released_at, columns)
     wake = f"{outcome.wake_seconds:.2f} s from {first.agent}'s gpu_release to {second.agent}'s lease"
     return [
         f"Timeline of {first.card} from {first.asked_at - began:.1f} s to {second.released_at - began:.1f} s   "
@@ -106,12 +110,13 @@ def _sum(run: Run) -> str:
 class _Scale:
     """A span of time as columns."""
 
-    def __init__(self, start: float, end: float) -> None:
+    def __init__(self, start: float, end: float, columns: int) -> None:
         self._start = start
-        self._per_second = _BAR_WIDTH / max(end - start, 0.001)
+        self._columns = columns
+        self._per_second = columns / max(end - start, 0.001)
 
     def bar(self, run: Run) -> str:
         moments: Sequence[float] = (run.asked_at, run.held_at, run.released_at)
         asked, held, released = (round((moment - self._start) * self._per_second) for moment in moments)
         bar = _IDLE * asked + _WAITING * (held - asked) + _TRAINING * (released - held)
-        return f"{bar:{_IDLE}<{_BAR_WIDTH}}"
+        return f"{bar:{_IDLE}<{self._columns}}"
