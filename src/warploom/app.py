@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from warploom.bus.hints import Bus
 from warploom.config import Settings
-from warploom.domain.cards import SurveyRules
 from warploom.domain.errors import MalformedInput, Unreachable
+from warploom.domain.surveys import SurveyRules
 from warploom.domain.tickets import HeadStarts
 from warploom.orchestrator.reach import Reach
 from warploom.services.cards import CardService

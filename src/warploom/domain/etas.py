@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-
 FARTHEST = timedelta(days=3650)
 """An end further away than this is not meant: a wrong total, or a job that only just began."""
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import chain
 
 from warploom.domain.etas import UNKNOWN, EtaWord, Span, after, weakest
 from warploom.domain.identifiers import CardId, HostId, TaskId
@@ -10,7 +11,11 @@ from warploom.domain.identifiers import CardId, HostId, TaskId
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A card as the queue sees it. `free` is when its present holder will be done; None when nothing holds it."""
+    """A card in service as the queue sees it.
+
+    `free` is when its present holder will be done. Where that is unknown or None, a card that is not grantable may become
+    so at any moment.
+    """
 
     card: CardId
     host: HostId
@@ -39,17 +44,18 @@ class Grant:
 def decide(slots: Sequence[Slot], tickets: Sequence[Waiting], now: datetime) -> list[Grant]:
     """Decide every grant that is possible now, first come first served, all or nothing.
 
-    A ticket that must wait for more cards holds the clear ones it could use. A later ticket may use a held card only
-    if its declared run ends before every holder of that card could start; where that cannot be known, it waits.
+    The first ticket that must wait for a card holds it, when it is clear, until it could start. A later ticket may use a
+    held card only if its declared run has ended by then. A ticket for which no host has enough cards in service holds
+    none: it cannot start before somebody brings one back.
     """
     open_cards = {slot.card: slot for slot in slots if slot.is_grantable}
-    held_until: dict[CardId, datetime | None] = {}
+    held_until: dict[CardId, datetime] = {}
     grants: list[Grant] = []
     for ticket in tickets:
         usable = [
             slot
             for slot in open_cards.values()
-            if slot.card in ticket.candidates and _may_use(ticket, slot.card, held_until, now)
+            if slot.card in ticket.candidates and _may_use(ticket, held_until.get(slot.card), now)
         ]
         chosen = _choose(usable, ticket.count)
         if chosen is not None:
@@ -57,21 +63,16 @@ def decide(slots: Sequence[Slot], tickets: Sequence[Waiting], now: datetime) -> 
             for card in chosen:
                 del open_cards[card]
             continue
-        start = _earliest_start(slots, ticket)
-        for card in ticket.candidates & open_cards.keys():
-            held_until[card] = _earlier(held_until[card], start) if card in held_until else start
+        rooms = _rooms(slots, ticket)
+        start = min((_could_start(room, ticket.count, now) for room in rooms), default=now)
+        for slot in chain.from_iterable(rooms):
+            if slot.card in open_cards:
+                held_until.setdefault(slot.card, start)
     return grants
 
 
-def _may_use(ticket: Waiting, card: CardId, held_until: dict[CardId, datetime | None], now: datetime) -> bool:
-    if card not in held_until:
-        return True
-    until = held_until[card]
-    return until is not None and ticket.run is not None and now + ticket.run <= until
-
-
-def _earlier(one: datetime | None, other: datetime | None) -> datetime | None:
-    return None if one is None or other is None else min(one, other)
+def _may_use(ticket: Waiting, held_until: datetime | None, now: datetime) -> bool:
+    return held_until is None or (ticket.run is not None and now + ticket.run <= held_until)
 
 
 def _choose(usable: Iterable[Slot], count: int) -> tuple[CardId, ...] | None:
@@ -86,17 +87,22 @@ def _choose(usable: Iterable[Slot], count: int) -> tuple[CardId, ...] | None:
     return tuple(sorted(fewest)[:count])
 
 
-def _earliest_start(slots: Sequence[Slot], ticket: Waiting) -> datetime | None:
-    """Return the first moment at which the ticket could hold all its cards, or None when that cannot be known."""
-    starts: list[datetime] = []
-    for host in {slot.host for slot in slots if slot.card in ticket.candidates}:
-        own = [slot for slot in slots if slot.host == host and slot.card in ticket.candidates]
-        ready = sum(slot.is_grantable for slot in own)
-        ends = sorted(slot.free.soonest for slot in own if not slot.is_grantable and slot.free and slot.free.soonest)
-        missing = ticket.count - ready
-        if 0 < missing <= len(ends):
-            starts.append(ends[missing - 1])
-    return min(starts, default=None)
+def _rooms(slots: Sequence[Slot], ticket: Waiting) -> list[list[Slot]]:
+    """Return the cards that a ticket may use, for each host that has enough of them."""
+    hosts: dict[HostId, list[Slot]] = {}
+    for slot in slots:
+        if slot.card in ticket.candidates:
+            hosts.setdefault(slot.host, []).append(slot)
+    return [room for room in hosts.values() if len(room) >= ticket.count]
+
+
+def _could_start(room: Sequence[Slot], count: int, now: datetime) -> datetime:
+    """Return the first moment at which `count` of these cards could be free; what is not known could be now."""
+    frees = sorted(
+        now if slot.is_grantable or slot.free is None or slot.free.soonest is None else slot.free.soonest
+        for slot in room
+    )
+    return frees[count - 1]
 
 
 def forecast(slots: Sequence[Slot], tickets: Sequence[Waiting], now: datetime) -> dict[TaskId, Span]:

@@ -5,21 +5,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from warploom.domain.cards import (
-    Condition,
-    Judgement,
-    OwnedProcess,
-    Owner,
-    Remembered,
-    SurveyRules,
-    attribute,
-    judge,
-    tell_process,
-)
+from warploom.domain.cards import Condition, Owner
 from warploom.domain.errors import MalformedInput
 from warploom.domain.events import EventKind
 from warploom.domain.hosts import CardFact, CardFault, Orders, Survey, SurveyAnswer
 from warploom.domain.identifiers import CardId, LeaseId
+from warploom.domain.surveys import Judgement, OwnedProcess, Remembered, SurveyRules, attribute, judge, tell_process
 from warploom.domain.texts import NAME_LIMIT, one_line, optional_line, spoken_duration, spoken_memory
 from warploom.domain.tickets import CardNeed, fitting_cards
 from warploom.services.changes import Change, Changes, host_topic

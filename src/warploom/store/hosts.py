@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, LiteralString
 
-from warploom.domain.cards import Condition, LeaseOnHost, Remembered
+from warploom.domain.cards import Condition
 from warploom.domain.hosts import Survey
 from warploom.domain.identifiers import CardId, HostId
+from warploom.domain.surveys import LeaseOnHost, Remembered
 from warploom.store.database import Connection
 
 _SAVE_HOST: Final[LiteralString] = """

@@ -7,19 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warploom.domain.cards import (
-    Condition,
+from warploom.domain.cards import Condition, Owner
+from warploom.domain.hosts import CardFact, CardFault, ProcessFact, ProcessIdentity, ProcessKind
+from warploom.domain.surveys import (
     Judgement,
     LeaseOnHost,
     OwnedProcess,
-    Owner,
     Remembered,
     SurveyRules,
     attribute,
     judge,
     tell_process,
 )
-from warploom.domain.hosts import CardFact, CardFault, ProcessFact, ProcessIdentity, ProcessKind
 
 NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
 RULES = SurveyRules()
