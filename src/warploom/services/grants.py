@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from warploom.domain.cards import KnownCard
+from warploom.domain.cards import KnownCard, Service
 from warploom.domain.events import EventKind
 from warploom.domain.identifiers import CardId, HostId, TaskId
 from warploom.domain.queues import Slot, decide
@@ -35,10 +35,11 @@ class Round:
 
 
 def slots_of(cards: Sequence[KnownCard], now: datetime) -> list[Slot]:
-    """Present cards to the queue's rules."""
+    """Present the cards in service to the queue's rules; nobody can tell when one that people took out comes back."""
     return [
         Slot(card.card, card.host_id, card.is_grantable, None if card.is_grantable else free_span(card, now))
         for card in cards
+        if card.service is Service.IN_SERVICE
     ]
 
 
