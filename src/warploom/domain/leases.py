@@ -11,6 +11,7 @@ from warploom.domain.texts import spoken_duration
 
 LONGEST_RUN = timedelta(days=60)
 LARGEST_STEP = 2**53
+_SHORTEST_RUN_MINUTES = 1e-4
 
 
 class LeaseState(StrEnum):
@@ -81,7 +82,7 @@ def run_length(minutes: float | None) -> timedelta | None:
     """Read declared minutes; raise MalformedInput when they are not above zero and at most sixty days."""
     if minutes is None:
         return None
-    if not 0 < minutes <= LONGEST_RUN.total_seconds() / 60:
+    if not _SHORTEST_RUN_MINUTES <= minutes <= LONGEST_RUN.total_seconds() / 60:
         raise MalformedInput(
             f"{minutes:g} minutes is not a length of time.",
             "Give minutes above 0 and at most 86,400 (60 days), or leave them out.",

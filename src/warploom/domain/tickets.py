@@ -93,7 +93,7 @@ class CardNeed:
 
 def parse_need(device: str, cards: int, memory_gib: float | None, model: str | None) -> CardNeed:
     """Read what a request says of cards: `device` is 'any', one card, or several with commas between."""
-    names = tuple(part.strip() for part in device.split(",") if part.strip())
+    names = tuple(dict.fromkeys(part.strip() for part in device.split(",") if part.strip()))
     if not names:
         raise MalformedInput("No card was named.", "Give a card such as 0 or local/0, or any.")
     if any(len(name) > 120 for name in names) or len(names) > MOST_CARDS:
@@ -104,7 +104,7 @@ def parse_need(device: str, cards: int, memory_gib: float | None, model: str | N
         raise MalformedInput(
             f"{memory_gib:g} GiB is not an amount of memory.", "Give the GiB that each card must have, above 0."
         )
-    memory_mib = None if memory_gib is None else round(memory_gib * 1024)
+    memory_mib = None if memory_gib is None else max(1, round(memory_gib * 1024))
     if [name.lower() for name in names] == ["any"]:
         return CardNeed((), cards, memory_mib, (model or "").strip() or None)
     if cards not in (1, len(names)):
@@ -112,7 +112,7 @@ def parse_need(device: str, cards: int, memory_gib: float | None, model: str | N
             f"{len(names)} cards are named but {cards} asked for.",
             "Name each card with commas between, or use device any.",
         )
-    return CardNeed(tuple(dict.fromkeys(names)), len(dict.fromkeys(names)), memory_mib, (model or "").strip() or None)
+    return CardNeed(names, len(names), memory_mib, (model or "").strip() or None)
 
 
 def resolve_cards(need: CardNeed, cards: Sequence[KnownCard], home: str | None) -> list[CardId]:
