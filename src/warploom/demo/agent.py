@@ -18,7 +18,7 @@ from warploom.assets import asset_dir
 from warploom.demo.happenings import Kind, encode, now
 from warploom.demo.parts import Part
 
-_EVERY: Final = 10
+_EVERY: Final = 20
 _EPOCH: Final = re.compile(r"epoch (\d+)/(\d+) loss ([\d.]+) accuracy ([\d.]+)")
 _FINAL: Final = re.compile(r"final accuracy ([\d.]+)")
 _READY: Final = re.compile(r"ready: (\S+) \(lease (L-\d+),")

@@ -22,8 +22,8 @@ from warploom.domain.sessions import Caller
 from warploom.domain.tickets import Standing
 
 PARTS: Final = (
-    Part("claude-1", "train digits classifier", device="0", minutes=2, hidden=24, epochs=50, seed=1),
-    Part("claude-2", "train small digits classifier", device="0", minutes=1, hidden=12, epochs=50, seed=2),
+    Part("claude-1", "train digits classifier", device="0", minutes=2, hidden=24, epochs=70, seed=1),
+    Part("claude-2", "train small digits classifier", device="0", minutes=1, hidden=12, epochs=60, seed=2),
 )
 PATIENCE_SECONDS: Final = 150.0
 _LOOK_SECONDS: Final = 0.1
