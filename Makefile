@@ -79,10 +79,10 @@ bench: $(DEV_STAMP) ## Measure against floors and peers in the same run (ARGS=..
 
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 
-lock: $(DEV_STAMP) ## Renew the hashed requirements from pyproject.toml
-	$(COMPILE) pyproject.toml -o requirements/base.txt
-	$(COMPILE) --extra dev -c requirements/base.txt pyproject.toml -o requirements/dev.txt
-	$(COMPILE) --group build -c requirements/dev.txt -o requirements/build.txt
+lock: $(DEV_STAMP) ## Renew the hashed requirements from pyproject.toml (ARGS=--upgrade)
+	$(COMPILE) $(ARGS) pyproject.toml -o requirements/base.txt
+	$(COMPILE) $(ARGS) --extra dev -c requirements/base.txt pyproject.toml -o requirements/dev.txt
+	$(COMPILE) $(ARGS) --group build -c requirements/dev.txt -o requirements/build.txt
 
 clean: ## Remove the virtual environment
 	rm -rf $(VENV)
