@@ -1,7 +1,7 @@
 """What every test may ask for: a migrated database of its own, a Valkey, an App on both, a clock that can be moved."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 
 import asyncpg
@@ -10,6 +10,7 @@ import pytest
 from support.databases import Clock, Postgres
 from support.lab import Lab
 from support.servers import Servers, running_servers
+from support.serving import Serve, ServerProcess, StartCommand, commands, server_processes
 from warploom.app import App, build_app
 from warploom.config import Settings
 
@@ -90,3 +91,22 @@ async def app(open_app: OpenApp) -> App:
 def lab(app: App) -> Lab:
     """Hosts, agents and requests in the App."""
     return Lab(app)
+
+
+@pytest.fixture
+def serve(database_url: str, redis_url: str, tmp_path: Path) -> Generator[Serve]:
+    """Start server processes on the test's database: `first, second = serve(2, redis_url="none")`."""
+    with ExitStack() as stack:
+
+        def start(count: int = 1, **settings: object) -> list[ServerProcess]:
+            given = {"database_url": database_url, "redis_url": redis_url} | settings
+            return stack.enter_context(server_processes(tmp_path, *[given] * count))
+
+        yield start
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Generator[StartCommand]:
+    """Start commands that run beside the test: `command("wait", "T-1", url=server.url)`."""
+    with commands(tmp_path) as start:
+        yield start

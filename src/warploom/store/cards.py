@@ -9,7 +9,7 @@ from warploom.domain.identifiers import CardId, HostId
 from warploom.domain.leases import LeaseState
 from warploom.store.database import Connection, Record
 
-_LOCK: Final[LiteralString] = "select id from card where host_id = any($1::bigint[]) order by id for update"
+_LOCK: Final[LiteralString] = "select id from card where host_id = any($1::bigint[]) order by id for no key update"
 
 _READ: Final[LiteralString] = """
 select card.id, card.host_id, host.name as host, card.index, card.uuid, card.model, card.memory_mib,

@@ -67,7 +67,7 @@ where host_id in (
   select card.host_id from lease_card join card on card.id = lease_card.card_id where lease_card.lease_id = $1
 )
 order by id
-for update
+for no key update
 """
 
 _END: Final[LiteralString] = """

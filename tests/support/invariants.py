@@ -1,0 +1,87 @@
+"""What must hold in a database after anything: asked in SQL, past every service."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import asyncpg
+
+T = TypeVar("T")
+
+_RULES = {
+    "a card has two live leases": "select card_id from lease_card where live group by card_id having count(*) > 1",
+    "a card's lease and the lease disagree": """
+        select lease_card.lease_id from lease_card join lease on lease.id = lease_card.lease_id
+        where lease_card.live <> (lease.state <> 'ended')
+    """,
+    "a live lease has no card": """
+        select id from lease where state <> 'ended' and not exists (select from lease_card where lease_id = lease.id)
+    """,
+    "a claimed task has no live lease of its own": """
+        select task.id from task left join lease on lease.id = task.lease_id and lease.task_id = task.id
+        where task.state = 'claimed' and coalesce(lease.state, 'ended') = 'ended'
+    """,
+    "a live lease has no claimed task": """
+        select lease.id from lease join task on task.id = lease.task_id
+        where lease.state <> 'ended' and (task.state <> 'claimed' or task.lease_id is distinct from lease.id)
+    """,
+    "a ready ticket stands in no queue": """
+        select id from task where state = 'ready' and need_count > 0 and not exists (select from queue where task_id = task.id)
+    """,
+    "a queue holds what is no ready ticket, or at another place": """
+        select task.id from queue join task on task.id = queue.task_id
+        where task.state <> 'ready' or queue.order_key <> task.order_key
+    """,
+    "a lease has not exactly one event of its grant": """
+        select lease.id from lease
+        where 1 <> (select count(*) from event where lease_id = lease.id and kind in ('lease.granted', 'lease.offered'))
+    """,
+    "a lease has not exactly one event of its end": """
+        select lease.id from lease
+        where (case when state = 'ended' then 1 else 0 end) <> (
+          select count(*) from event
+          where lease_id = lease.id and kind in ('lease.released', 'lease.expired', 'lease.lapsed', 'lease.withdrawn')
+        )
+    """,
+    "an offer was accepted more or less than once": """
+        select lease.id from lease
+        where exists (select from event where lease_id = lease.id and kind = 'lease.offered')
+          and (case when accepted_at is null then 0 else 1 end)
+            <> (select count(*) from event where lease_id = lease.id and kind = 'lease.accepted')
+    """,
+    "a ticket has not exactly one event of its coming": """
+        select task.id from task
+        where kind = 'gpu' and 1 <> (select count(*) from event where task_id = task.id and kind = 'ticket.queued')
+    """,
+}
+
+
+async def broken_rules(conn: Any) -> dict[str, list[int]]:
+    """Return what does not hold, with the numbers of what it does not hold for."""
+    found = {rule: [row[0] for row in await conn.fetch(query)] for rule, query in _RULES.items()}
+    return {rule: numbers for rule, numbers in found.items() if numbers}
+
+
+def ask(url: str, query: str, *values: object) -> list[dict[str, Any]]:
+    """Return the rows of one query, over a connection of its own."""
+    return [dict(row) for row in _in_thread(_connected(url, lambda conn: conn.fetch(query, *values)))]
+
+
+def assert_whole(url: str) -> None:
+    """Fail when anything that must hold does not."""
+    assert _in_thread(_connected(url, broken_rules)) == {}
+
+
+async def _connected(url: str, work: Callable[[Any], Awaitable[T]]) -> T:
+    conn = await asyncpg.connect(url, timeout=20)
+    try:
+        return await work(conn)
+    finally:
+        await conn.close()
+
+
+def _in_thread(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end, also where a loop runs already."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
