@@ -1,0 +1,192 @@
+"""The tools over HTTP, from a real MCP client to a real server process: the whole way of a card between agents."""
+
+import asyncio
+import re
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+from tools import agent_at
+
+from support.databases import Postgres
+from support.invariants import ask, assert_whole
+from support.serving import Caller, ServerProcess, StartCommand, eventually, server_processes
+
+NOTHING = {"leases": [], "tickets": []}
+ONE_SENTENCE_EACH = re.compile(r"[a-z_]+: [^\n]+[.?!] [^\n]+\.")
+
+
+@pytest.fixture(scope="module")
+def database(postgres: Postgres) -> Generator[str]:
+    with postgres.database() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def server(database: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Generator[ServerProcess]:
+    """One server for this module; each test brings a host of its own."""
+    with server_processes(
+        tmp_path_factory.mktemp("server"), {"database_url": database, "redis_url": redis_url}
+    ) as every:
+        yield every[0]
+
+
+@pytest.fixture
+def host(server: ServerProcess) -> Generator[Caller]:
+    """Whoever surveys in a host agent's place."""
+    caller = Caller(server.url)
+    yield caller
+    caller.close()
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_card_goes_from_agent_to_agent_and_loom_me_tells_the_truth_at_each_step(
+    server: ServerProcess, host: Caller, command: StartCommand, database: str, mode: str
+) -> None:
+    name = f"walk-{mode}"
+    card = f"{name}/0"
+    host.survey(name)
+    async with (
+        agent_at(server.url, f"{name}-1", mode=mode) as first,
+        agent_at(server.url, f"{name}-2", mode=mode) as second,
+        agent_at(server.url, f"{name}-3", mode=mode) as third,
+    ):
+        lane = next(lane for lane in (await first.call("gpu_survey"))["cards"] if lane["card"] == card)
+        assert lane["state"] == "free"
+        assert [await each.standing() for each in (first, second, third)] == [NOTHING] * 3
+
+        held = await first.call("gpu_request", job="train", device=card, minutes=30)
+        assert (held["state"], held["card"], held["export"]["WARPLOOM_LEASE"]) == ("active", card, held["lease"])
+        assert await first.standing() == {"leases": [(held["lease"], "active")], "tickets": []}
+
+        queued = await second.call("gpu_request", job="eval", device=card, minutes=5)
+        later = await third.call("gpu_request", job="plot", device=card)
+        assert [(each["state"], each["place"]) for each in (queued, later)] == [("queued", 1), ("queued", 2)]
+        assert queued["reason"].startswith(f"{card} is held by {held['lease']} 'train' ({name}-1)")
+        assert (queued["eta_source"], later["eta_source"]) == ("declared", "declared")
+        assert await second.standing() == {"leases": [], "tickets": [(queued["ticket"], "queued")]}
+        again = await second.call("gpu_request", job="eval", device=card)
+        assert (again["ticket"], again["deduplicated"]) == (queued["ticket"], True)
+
+        waiter = command("wait", queued["ticket"], url=server.url, session=f"{name}-2")
+        await asyncio.to_thread(eventually, lambda: host.listeners() == 1)
+        assert (await first.call("gpu_release", lease=held["lease"]))["state"] == "ended"
+        assert await first.standing() == NOTHING
+        host.survey(name)
+        status, printed, _ = await asyncio.to_thread(waiter.finish)
+        lease = (await second.call("loom_me"))["leases"][0]["lease"]
+        assert status == 0
+        assert re.search(rf"^export .*WARPLOOM_LEASE={lease}\b", printed, re.MULTILINE)
+        assert await second.standing() == {"leases": [(lease, "offered")], "tickets": []}
+
+        assert (await second.call("gpu_report", lease=lease, step=10, total=100))["state"] == "active"
+        assert await second.standing() == {"leases": [(lease, "active")], "tickets": []}
+        reported = await second.call("gpu_report", lease=lease, step=40, total=100)
+        assert (reported["step"], reported["total"], reported["eta_source"]) == (40, 100, "measured")
+        extended = await second.call("gpu_extend", lease=lease, minutes=20, reason="slow data")
+        assert extended["state"] == "active"
+        assert (await third.call("gpu_explain", ticket=later["ticket"]))["eta_source"] == "measured"
+
+        lost = await first.refusal("gpu_report", lease=held["lease"], step=1)
+        assert lost.startswith("lease_lost: ")
+        assert "its holder released it" in lost
+        assert f"{card} is now held by {lease} ({name}-2)" in lost
+
+        assert (await second.call("gpu_release", lease=lease))["state"] == "ended"
+        assert (await second.call("gpu_release", lease=lease))["state"] == "ended"
+        assert await second.standing() == NOTHING
+        host.survey(name)
+        assert [state for _, state in (await third.standing())["leases"]] == ["offered"]
+    assert_whole(database)
+
+
+async def test_an_expired_lease_is_lost_with_its_fate_and_the_missed_offer_is_told(
+    server: ServerProcess, host: Caller, database: str
+) -> None:
+    host.survey("late")
+    async with agent_at(server.url, "late-1") as first, agent_at(server.url, "late-2") as second:
+        held = await first.call("gpu_request", job="train", device="late/0")
+        queued = await second.call("gpu_request", job="eval", device="late/0")
+        ask(database, "update lease set expires_at = clock_now() where id = $1", int(held["lease"][2:]))
+        await asyncio.to_thread(eventually, lambda: _state(database, held["lease"]) == "ended")
+        lost = await first.refusal("gpu_extend", lease=held["lease"], minutes=5, reason="slow")
+        assert "its holder was silent for a whole lease time" in lost
+        assert await first.standing() == NOTHING
+
+        host.survey("late")
+        offer = (await second.call("loom_me"))["leases"][0]["lease"]
+        ask(database, "update lease set expires_at = clock_now() where id = $1", int(offer[2:]))
+        await asyncio.to_thread(eventually, lambda: _state(database, offer) == "ended")
+        answer = await second.call("gpu_survey")
+        assert [line for line in answer["notices"] if offer in line and queued["ticket"] in line]
+        missed = await second.refusal("gpu_report", lease=offer, step=1)
+        assert missed.startswith(f"lease_lost: {offer} ended")
+    assert_whole(database)
+
+
+def _state(database: str, lease: str) -> str:
+    return ask(database, "select state::text from lease where id = $1", int(lease[2:]))[0]["state"]
+
+
+WRONG: list[tuple[str, dict[str, Any], str]] = [
+    ("gpu_request", {}, "job"),
+    ("gpu_request", {"job": ""}, "empty"),
+    ("gpu_request", {"job": "\x00\x1b\n"}, "empty"),
+    ("gpu_request", {"job": "x" * 1_000_000}, "1,000,000 characters"),
+    ("gpu_request", {"job": ["train"]}, "job"),
+    ("gpu_request", {"job": "train", "device": "\x00"}, "no card"),
+    ("gpu_request", {"job": "train", "device": "<script>alert(1)</script>"}, "no card"),
+    ("gpu_request", {"job": "train", "device": "wrong/99"}, "no card"),
+    ("gpu_request", {"job": "train", "device": ""}, "No card"),
+    ("gpu_request", {"job": "train", "device": "," * 10_000}, "No card"),
+    ("gpu_request", {"job": "train", "cards": 0}, "0 cards"),
+    ("gpu_request", {"job": "train", "cards": 10**30}, "cards"),
+    ("gpu_request", {"job": "train", "minutes": -5}, "-5 minutes"),
+    ("gpu_request", {"job": "train", "minutes": 1e-12}, "minutes"),
+    ("gpu_request", {"job": "train", "minutes": 1e300}, "minutes"),
+    ("gpu_request", {"job": "train", "memory_gib": -1}, "-1 GiB"),
+    ("gpu_request", {"job": "train", "memory_gib": 0}, "0 GiB"),
+    ("gpu_request", {"job": "train", "memory_gib": 4_000}, "No card has 4000 GiB"),
+    ("gpu_request", {"job": "train", "model": "x" * 1_000}, "model"),
+    ("gpu_request", {"job": "train", "model": "Voodoo2"}, "Voodoo2"),
+    ("gpu_request", {"job": "train", "priority": "highest"}, "priority"),
+    ("gpu_request", {"job": "train", "env_style": "cuda"}, "style"),
+    ("gpu_request", {"job": "train", "purpose": "x" * 1_000_000}, "purpose"),
+    ("gpu_request", {"job": "train", "gpu": 0}, "gpu"),
+    ("gpu_release", {"lease": "L-x"}, "'L-x' is not a lease"),
+    ("gpu_release", {"lease": "T-1"}, "'T-1' is not a lease"),
+    ("gpu_release", {"lease": "L-999999"}, "no lease L-999999"),
+    ("gpu_release", {"lease": "L-99999999999999999999"}, "is not a lease"),
+    ("gpu_release", {"lease": "L-" + "9" * 10_000}, "is not a lease"),
+    ("gpu_extend", {"lease": "L-1", "minutes": 5}, "reason"),
+    ("gpu_extend", {"lease": "L-1", "minutes": 0, "reason": "x"}, "0 minutes"),
+    ("gpu_report", {"lease": "L-1", "step": -1}, "-1"),
+    ("gpu_report", {"lease": "L-1", "step": "many"}, "step"),
+    ("gpu_report", {"lease": "L-1", "step": 10**40}, "step"),
+    ("gpu_report", {"lease": "L-1", "step": 1, "total": 0}, "total of 0"),
+    ("gpu_explain", {"ticket": "'; drop table task; --"}, "is not a ticket"),
+    ("gpu_explain", {"ticket": "T-999999"}, "no ticket T-999999"),
+    ("gpu_fly", {}, "gpu_fly"),
+]
+
+
+async def test_wrong_arguments_get_one_sentence_and_leave_nothing(
+    server: ServerProcess, host: Caller, database: str
+) -> None:
+    host.survey("wrong")
+    async with agent_at(server.url, "wrong") as agent:
+        await agent.call("loom_me")
+        before = _stored(database)
+        told = [await agent.refusal(tool, **arguments) for tool, arguments, _ in WRONG]
+    unfit = [
+        (tool, text[:500])
+        for (tool, _, named), text in zip(WRONG, told, strict=True)
+        if named not in text or not ONE_SENTENCE_EACH.fullmatch(text) or len(text) > 500
+    ]
+    assert unfit == []
+    assert _stored(database) == before
+
+
+def _stored(database: str) -> list[dict[str, Any]]:
+    counts = ", ".join(f"(select count(*) from {table}) as {table}s" for table in ("task", "lease", "queue", "event"))
+    return ask(database, f"select {counts}")
