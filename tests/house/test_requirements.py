@@ -1,12 +1,15 @@
 """The compiled requirements fit pyproject.toml, hold a hash for everything, and name no place to fetch from."""
 
+import ast
 import re
+import sys
 import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
 import pytest
-from checkout import CHECKOUT
+from checkout import CHECKOUT, SOURCE
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -70,6 +73,28 @@ def test_whatever_the_product_needs_is_also_there_for_development() -> None:
 def test_development_brings_what_builds_the_wheel() -> None:
     assert PYPROJECT["dependency-groups"]["build"] == WANTED[BUILD]
     assert set(pins(BUILD)) - set(pins(DEV)) == set(), STALE
+
+
+def test_whatever_is_imported_is_asked_for_by_name() -> None:
+    asked = {canonicalize_name(Requirement(wanted).name) for wanted in PROJECT["dependencies"]}
+    providers = packages_distributions()
+    imported = {
+        name for path in [*SOURCE.rglob("*.py"), *(CHECKOUT / "migrations").rglob("*.py")] for name in _packages(path)
+    }
+    foreign = imported - set(sys.stdlib_module_names) - {"warploom", "migration"}
+    strangers = {name for name in foreign if asked.isdisjoint(map(canonicalize_name, [name, *providers.get(name, [])]))}
+    assert strangers == set()
+
+
+def _packages(path: Path) -> set[str]:
+    """Return the outermost names of what a module imports, wherever in it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module.partition(".")[0])
+    return found
 
 
 def test_requirements_name_no_address() -> None:
