@@ -154,35 +154,101 @@ create table dependency (
 );
 create index dependency_upstream on dependency (upstream_id);
 
+-- Every edge of a cycle is walked once, depth first, from the edges just added: no matter how many paths there are.
 create function refuse_cycles() returns trigger language plpgsql as $$
 declare
   project bigint;
-  path text;
+  -- The tasks that the added edges lead to, and their edges by place in that list, sorted: the first of a task comes
+  -- after its cursor and its last is its end. A task is open while it is on the path, closed once all below it is walked.
+  tasks bigint[];
+  owners int[];
+  upstreams int[];
+  cursors int[];
+  ends int[];
+  is_open boolean[];
+  path int[] := '{}';
+  depth int := 0;
+  at int;
+  next int;
 begin
+  if exists (
+    select from added join task as one on one.id = added.task_id join task as other on other.id = added.upstream_id
+    where one.project_id <> other.project_id
+  ) then
+    raise exception 'an edge joins two projects' using errcode = 'check_violation', constraint = 'dependency_project';
+  end if;
   for project in
     select distinct task.project_id from added join task on task.id = added.task_id order by 1
   loop
-    perform pg_advisory_xact_lock(7130, project::int);
+    perform pg_advisory_xact_lock(hashtextextended('dependency', project));
   end loop;
-  with recursive walk (start, at, path, is_back) as (
-    select task_id, upstream_id, array[task_id, upstream_id], false
-    from added
-    union all
-    select walk.start, dependency.upstream_id, walk.path || dependency.upstream_id,
-           dependency.upstream_id = walk.start
-    from walk
-    join dependency on dependency.task_id = walk.at
-    where not walk.is_back and (dependency.upstream_id = walk.start or dependency.upstream_id <> all (walk.path))
-  )
-  select string_agg('T-' || step, ' -> ' order by place) into path
-  from (select walk.path from walk where is_back limit 1) as found, unnest(found.path) with ordinality as steps (step, place);
-  if path is not null then
-    raise exception 'cycle: %', path using errcode = 'check_violation', constraint = 'dependency_acyclic';
+  if not exists (select from added join dependency on dependency.upstream_id = added.task_id) then
+    return null;
   end if;
+
+  tasks := array(
+    with recursive reached (id) as (
+      select upstream_id from added
+      union
+      select dependency.upstream_id from reached join dependency on dependency.task_id = reached.id
+    )
+    select id from reached
+  );
+  with node as (
+    select id, place::int from unnest(tasks) with ordinality as node (id, place)
+  ), edge as (
+    select node.place as owner, upstream.place as upstream
+    from node
+    join dependency on dependency.task_id = node.id
+    join node as upstream on upstream.id = dependency.upstream_id
+  )
+  select coalesce(array_agg(owner order by owner, upstream), '{}'), array_agg(upstream order by owner, upstream)
+  into owners, upstreams
+  from edge;
+  is_open := array_fill(null::boolean, array[cardinality(tasks)]);
+  cursors := array_fill(0, array[cardinality(tasks)]);
+  ends := cursors;
+  for edge in 1 .. cardinality(owners) loop
+    at := owners[edge];
+    if ends[at] = 0 then
+      cursors[at] := edge - 1;
+    end if;
+    ends[at] := edge;
+  end loop;
+
+  for root in 1 .. cardinality(tasks) loop
+    if is_open[root] is null then
+      depth := 1;
+      path[1] := root;
+      is_open[root] := true;
+    end if;
+    while depth > 0 loop
+      at := path[depth];
+      if cursors[at] < ends[at] then
+        cursors[at] := cursors[at] + 1;
+        next := upstreams[cursors[at]];
+        if is_open[next] then
+          raise exception 'cycle: %', (
+            select string_agg('T-' || tasks[step], ' -> ' order by place)
+            from unnest(path[array_position(path, next):depth] || next) with ordinality as steps (step, place)
+          ) using errcode = 'check_violation', constraint = 'dependency_acyclic';
+        elsif is_open[next] is null then
+          depth := depth + 1;
+          path[depth] := next;
+          is_open[next] := true;
+        end if;
+      else
+        is_open[at] := false;
+        depth := depth - 1;
+      end if;
+    end loop;
+  end loop;
   return null;
 end
 $$;
 create trigger dependency_acyclic after insert on dependency
+  referencing new table as added for each statement execute function refuse_cycles();
+create trigger dependency_stays_acyclic after update on dependency
   referencing new table as added for each statement execute function refuse_cycles();
 
 create table lease (
@@ -265,8 +331,8 @@ create index message_unread on message (session_id, id) where read_at is null;
 
 -- Who does the orchestrator's duties: one row, taken over when it has expired.
 create table leader (
-  name text primary key,
-  holder text not null,
+  name text primary key check (char_length(name) between 1 and 80),
+  holder text not null check (char_length(holder) between 1 and 200),
   taken_at timestamptz not null,
   expires_at timestamptz not null
 );
