@@ -2,6 +2,8 @@
 
 import json
 import os
+import pty
+import select
 import signal
 import subprocess
 import sys
@@ -243,7 +245,7 @@ def test_the_terminal_belongs_to_the_command_while_it_runs(
     granting: ScriptedServer, environment: dict[str, str]
 ) -> None:
     code = "import os,sys; print(os.isatty(1), os.tcgetpgrp(0) == os.getpgrp(), os.getpgrp() == os.getpid())"
-    output = _in_terminal([sys.executable, "-m", "warploom", "run", "--", sys.executable, "-c", code], environment)
+    output = _in_terminal(["run", "--", sys.executable, "-c", code], environment, [])
     assert "True True True" in output
     assert "released L-57" in output
 
@@ -251,13 +253,39 @@ def test_the_terminal_belongs_to_the_command_while_it_runs(
 def test_ctrl_c_at_a_terminal_ends_the_command_and_releases(
     granting: ScriptedServer, environment: dict[str, str]
 ) -> None:
-    code = "import signal\nprint('ready', flush=True)\nsignal.pause()"
-    command = [sys.executable, "-m", "warploom", "run", "--", sys.executable, "-c", code]
-    output = _in_terminal(command, environment, send=b"\x03", after=b"ready")
+    output = _in_terminal(["run", "--", sys.executable, "-c", _PAUSES], environment, [("ready", "\x03")])
     assert "released L-57" in output
     assert "exit 130" in output
 
 
+def test_ctrl_z_stops_the_command_with_its_run_and_fg_brings_both_back(
+    granting: ScriptedServer, environment: dict[str, str]
+) -> None:
+    run = f"{sys.executable} -m warploom run -- {sys.executable} -c '{_PAUSES}'; echo status $?\r"
+    steps = [
+        ("$ ", run),
+        ("ready\r\n", "\x1a"),
+        ("status 148\r\n$ ", "fg\r"),
+        ("-m warploom run", "\x03"),
+        ("exit 130", "exit\r"),
+    ]
+    output = _in_terminal(None, environment | {"PS1": "$ "}, steps)
+    assert "released L-57" in output
+
+
+def test_at_a_terminal_the_waiting_is_shown_and_ctrl_c_leaves(
+    server: ScriptedServer, environment: dict[str, str]
+) -> None:
+    server.on("POST", "/api/v1/tickets", samples.queued())
+    server.on("GET", "/api/v1/tickets/T-18", samples.queued())
+    server.on("GET", "/api/v1/tickets/T-18/wait", _held(server))
+    server.on("DELETE", "/api/v1/tickets/T-18", samples.ended())
+    output = _in_terminal(["run", "--", "true"], environment | {"TERM": "xterm"}, [("waiting", "\x03")])
+    assert "Ctrl-C leaves the queue, nothing else" in output
+    assert "left    T-18" in output
+
+
+_PAUSES = 'import signal; print(chr(114) + chr(101) + "ady", flush=True); signal.pause()'
 _CATCHES_TERM = """
 import signal, sys
 def caught(*_):
@@ -280,24 +308,25 @@ def _held(server: ScriptedServer) -> Callable[[object], object]:
     return answer
 
 
-def _in_terminal(command: list[str], environment: dict[str, str], send: bytes = b"", after: bytes = b"") -> str:
-    """Run a command as a terminal's session leader would, typing `send` once `after` has appeared."""
-    import pty
-    import select
-
+def _in_terminal(arguments: list[str] | None, environment: dict[str, str], steps: list[tuple[str, str]]) -> str:
+    """Run a command (or a shell) in a terminal of its own, typing each step's answer once its text has appeared."""
+    command = [sys.executable, "-m", "warploom", *arguments] if arguments else ["bash", "--norc", "-i"]
     pid, master = pty.fork()
     if pid == 0:
         os.execvpe(command[0], command, environment)
-    output = b""
+    output, seen, left = b"", 0, list(steps)
     while select.select([master], [], [], 30)[0]:
         try:
             piece = os.read(master, 4096)
         except OSError:
             break
         output += piece
-        if send and after in output:
-            os.write(master, send)
-            send = b""
+        while left and (at := output.find(left[0][0].encode(), seen)) >= 0:
+            seen = at + len(left[0][0])
+            os.write(master, left.pop(0)[1].encode())
+    else:
+        os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     os.close(master)
+    assert left == [], output.decode(errors="replace")
     return output.decode()

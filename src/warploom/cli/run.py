@@ -226,7 +226,7 @@ def _spinner(*, is_quiet: bool) -> Generator[None]:
     if is_quiet:
         yield
         return
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or os.environ.get("TERM", "dumb") == "dumb":
         note(f"waiting   {_HINT}")
         yield
         return

@@ -33,7 +33,7 @@ _WIDEST_AGENT: Final = 16
 _DEEP: Final = " " * 7
 _DOT: Final = " · "
 _GAP: Final = "  "
-_SECONDS_SHOWN_EXACTLY: Final = 10
+_SECONDS_SHOWN_EXACTLY: Final = 9.95
 
 
 def screen(rack: Rack, width: int) -> Text:
