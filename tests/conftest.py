@@ -9,6 +9,7 @@ import pytest
 
 from support.databases import Clock, Postgres
 from support.lab import Lab
+from support.rows import Sql
 from support.servers import Servers, running_servers
 from support.serving import Serve, ServerProcess, StartCommand, commands, server_processes
 from warploom.app import App, build_app
@@ -46,6 +47,13 @@ def database_url(postgres: Postgres) -> Generator[str]:
         yield url
 
 
+@pytest.fixture(scope="module")
+def module_database_url(postgres: Postgres) -> Generator[str]:
+    """A migrated database that the tests of a module share."""
+    with postgres.database() as url:
+        yield url
+
+
 @pytest.fixture
 def clock(postgres: Postgres, database_url: str) -> Generator[Clock]:
     """The clock of the test's database: `clock.advance(minutes=3)` moves it for every connection and process at once."""
@@ -55,7 +63,7 @@ def clock(postgres: Postgres, database_url: str) -> Generator[Clock]:
 
 
 @pytest.fixture
-async def sql(database_url: str) -> AsyncGenerator[asyncpg.Connection]:
+async def sql(database_url: str) -> AsyncGenerator[Sql]:
     """A connection to the test's database, past every service."""
     conn = await asyncpg.connect(database_url)
     yield conn

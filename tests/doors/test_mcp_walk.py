@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from tools import agent_at
 
-from support.databases import Postgres
 from support.invariants import ask, assert_whole
 from support.serving import Caller, ServerProcess, StartCommand, eventually, server_processes
 
@@ -17,16 +16,12 @@ ONE_SENTENCE_EACH = re.compile(r"[a-z_]+: [^\n]+[.?!] [^\n]+\.")
 
 
 @pytest.fixture(scope="module")
-def database(postgres: Postgres) -> Generator[str]:
-    with postgres.database() as url:
-        yield url
-
-
-@pytest.fixture(scope="module")
-def server(database: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Generator[ServerProcess]:
+def server(
+    module_database_url: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Generator[ServerProcess]:
     """One server for this module; each test brings a host of its own."""
     with server_processes(
-        tmp_path_factory.mktemp("server"), {"database_url": database, "redis_url": redis_url}
+        tmp_path_factory.mktemp("server"), {"database_url": module_database_url, "redis_url": redis_url}
     ) as every:
         yield every[0]
 
@@ -41,7 +36,7 @@ def host(server: ServerProcess) -> Generator[Caller]:
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_a_card_goes_from_agent_to_agent_and_loom_me_tells_the_truth_at_each_step(
-    server: ServerProcess, host: Caller, command: StartCommand, database: str, mode: str
+    server: ServerProcess, host: Caller, command: StartCommand, module_database_url: str, mode: str
 ) -> None:
     name = f"walk-{mode}"
     card = f"{name}/0"
@@ -97,31 +92,31 @@ async def test_a_card_goes_from_agent_to_agent_and_loom_me_tells_the_truth_at_ea
         assert await second.standing() == NOTHING
         host.survey(name)
         assert [state for _, state in (await third.standing())["leases"]] == ["offered"]
-    assert_whole(database)
+    assert_whole(module_database_url)
 
 
 async def test_an_expired_lease_is_lost_with_its_fate_and_the_missed_offer_is_told(
-    server: ServerProcess, host: Caller, database: str
+    server: ServerProcess, host: Caller, module_database_url: str
 ) -> None:
     host.survey("late")
     async with agent_at(server.url, "late-1") as first, agent_at(server.url, "late-2") as second:
         held = await first.call("gpu_request", job="train", device="late/0")
         queued = await second.call("gpu_request", job="eval", device="late/0")
-        ask(database, "update lease set expires_at = clock_now() where id = $1", int(held["lease"][2:]))
-        await asyncio.to_thread(eventually, lambda: _state(database, held["lease"]) == "ended")
+        ask(module_database_url, "update lease set expires_at = clock_now() where id = $1", int(held["lease"][2:]))
+        await asyncio.to_thread(eventually, lambda: _state(module_database_url, held["lease"]) == "ended")
         lost = await first.refusal("gpu_extend", lease=held["lease"], minutes=5, reason="slow")
         assert "its holder was silent for a whole lease time" in lost
         assert await first.standing() == NOTHING
 
         host.survey("late")
         offer = (await second.call("loom_me"))["leases"][0]["lease"]
-        ask(database, "update lease set expires_at = clock_now() where id = $1", int(offer[2:]))
-        await asyncio.to_thread(eventually, lambda: _state(database, offer) == "ended")
+        ask(module_database_url, "update lease set expires_at = clock_now() where id = $1", int(offer[2:]))
+        await asyncio.to_thread(eventually, lambda: _state(module_database_url, offer) == "ended")
         answer = await second.call("gpu_survey")
         assert [line for line in answer["notices"] if offer in line and queued["ticket"] in line]
         missed = await second.refusal("gpu_report", lease=offer, step=1)
         assert missed.startswith(f"lease_lost: {offer} ended")
-    assert_whole(database)
+    assert_whole(module_database_url)
 
 
 def _state(database: str, lease: str) -> str:
@@ -171,12 +166,12 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
 
 
 async def test_wrong_arguments_get_one_sentence_and_leave_nothing(
-    server: ServerProcess, host: Caller, database: str
+    server: ServerProcess, host: Caller, module_database_url: str
 ) -> None:
     host.survey("wrong")
     async with agent_at(server.url, "wrong") as agent:
         await agent.call("loom_me")
-        before = _stored(database)
+        before = _stored(module_database_url)
         told = [await agent.refusal(tool, **arguments) for tool, arguments, _ in WRONG]
     unfit = [
         (tool, text[:500])
@@ -184,7 +179,7 @@ async def test_wrong_arguments_get_one_sentence_and_leave_nothing(
         if named not in text or not ONE_SENTENCE_EACH.fullmatch(text) or len(text) > 500
     ]
     assert unfit == []
-    assert _stored(database) == before
+    assert _stored(module_database_url) == before
 
 
 def _stored(database: str) -> list[dict[str, Any]]:

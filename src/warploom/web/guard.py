@@ -3,6 +3,7 @@
 import base64
 import binascii
 import hmac
+import ipaddress
 import json
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -20,8 +21,11 @@ _OPEN = frozenset({"/health"})
 
 
 def is_loopback(address: str) -> bool:
-    """Say whether an address is this machine only."""
-    return address in _LOOPBACK or address.startswith("127.")
+    """Say whether an address is this machine only; a name that merely looks like one is not."""
+    try:
+        return ipaddress.ip_address(address.strip("[]")).is_loopback
+    except ValueError:
+        return address in _LOOPBACK
 
 
 def require_keys(settings: Settings) -> None:
@@ -81,7 +85,7 @@ class Guard:
         origin = headers.get("origin")
         if origin is None:
             return
-        if urlsplit(origin).netloc != headers.get("host", ""):
+        if _netloc(origin) != headers.get("host", ""):
             raise _Refused(
                 403,
                 "not_allowed",
@@ -116,6 +120,13 @@ def _counted(receive: Receive) -> Receive:
         return message if taken <= LARGEST_BODY else {"type": "http.disconnect"}
 
     return count
+
+
+def _netloc(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
 
 
 def _hostname(host: str) -> str:
