@@ -51,17 +51,20 @@ where card.host_id = $1
 """
 
 _LEASES: Final[LiteralString] = """
+with wanted as (
+  select unnest($2::bigint[]) as id
+  union
+  select coalesce(
+    (select lease_card.lease_id from lease_card where lease_card.card_id = card.id and lease_card.live),
+    (select max(lease_card.lease_id) from lease_card where lease_card.card_id = card.id)
+  )
+  from card
+  where card.host_id = $1
+)
 select lease.id, lease.session_id, lease.live,
   array(select card.uuid from lease_card join card on card.id = lease_card.card_id where lease_card.lease_id = lease.id) as uuids
-from lease
-where lease.id = any($2::bigint[])
-   or lease.id in (
-     select coalesce(
-       (select lease_card.lease_id from lease_card where lease_card.card_id = card.id and lease_card.live),
-       (select max(lease_card.lease_id) from lease_card where lease_card.card_id = card.id)
-     )
-     from card where card.host_id = $1
-   )
+from wanted
+join lease on lease.id = wanted.id
 """
 
 _SESSIONS: Final[LiteralString] = """

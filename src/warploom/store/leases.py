@@ -102,7 +102,10 @@ select ended.ended_at, moved.missed_offers from ended left join moved on true
 """
 
 _DUE: Final[LiteralString] = """
-select id from lease where state = $1::text::lease_state and expires_at <= clock_now() order by expires_at limit 100
+select id from lease
+where state <> 'ended' and state = $1::text::lease_state and expires_at <= clock_now()
+order by expires_at
+limit 100
 """
 
 _SEEN: Final[LiteralString] = """

@@ -30,7 +30,9 @@ order by task.order_key, task.id
 """
 
 _LENGTHS: Final[LiteralString] = """
-select card_id, count(*) as waiting from queue where $1::bigint[] is null or card_id = any($1::bigint[]) group by card_id
+select card.id, (select count(*) from queue where queue.card_id = card.id) as waiting
+from card
+where $1::bigint[] is null or card.id = any($1::bigint[])
 """
 
 _TOTAL: Final[LiteralString] = """
@@ -144,9 +146,9 @@ async def read_heads(conn: Connection, hosts: Sequence[HostId], depth: int = DEP
 
 
 async def queue_lengths(conn: Connection, cards: Sequence[CardId] | None = None) -> dict[CardId, int]:
-    """Count the tickets in each card's queue; cards without any are absent."""
+    """Count the tickets in the queue of each of these cards, of every card when None."""
     rows = await conn.fetch(_LENGTHS, None if cards is None else list(cards))
-    return {CardId(row["card_id"]): row["waiting"] for row in rows}
+    return {CardId(row["id"]): row["waiting"] for row in rows}
 
 
 async def count_waiting(conn: Connection) -> tuple[int, datetime | None]:

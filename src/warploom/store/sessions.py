@@ -12,11 +12,16 @@ from warploom.store.database import Connection
 _TOUCH: Final[LiteralString] = """
 with found as (
   select session.id, session.agent_id, agent.name, session.project_id
-  from session
+  from (
+    select id, 0 as place from session where key = $1
+    union all
+    select session.id, process.place
+    from unnest($3::int[], $4::bigint[]) with ordinality as process (pid, started, place)
+    join session on session.host_name = $2 and session.pid = process.pid and session.process_started = process.started
+  ) as match
+  join session on session.id = match.id
   join agent on agent.id = session.agent_id
-  where session.key = $1
-     or (session.host_name = $2 and (session.pid, session.process_started) in (select * from unnest($3::int[], $4::bigint[])))
-  order by session.key <> $1, array_position($3::int[], session.pid)
+  order by match.place, match.id
   limit 1
 ), beat as (
   insert into heartbeat (session_id, seen_at)
