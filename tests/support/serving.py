@@ -16,6 +16,9 @@ import httpx
 from warploom.embedded.programs import free_port
 
 PATIENCE = 60.0
+WAKE_SECONDS = 5.0
+"""A waiter learns of its card within this, whatever hint was lost on the way."""
+
 T = TypeVar("T")
 
 
@@ -175,6 +178,11 @@ class Command:
             stderr=subprocess.PIPE,
             text=True,
         )
+
+    def first_words(self) -> str:
+        """Wait for the first line it says beside what it prints: a waiter knows then where its ticket stands."""
+        assert self.process.stderr is not None
+        return self.process.stderr.readline()
 
     def finish(self, seconds: float = PATIENCE) -> tuple[int, str, str]:
         """Wait for its end; return its status, what it printed and what it said beside that."""

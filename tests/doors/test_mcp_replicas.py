@@ -1,0 +1,57 @@
+"""Two servers on one database: any of them serves any call, and wakes reach waiters at either."""
+
+import pytest
+from tools import agent_at
+
+from support.invariants import assert_whole
+from support.serving import WAKE_SECONDS, Caller, Serve, StartCommand, eventually
+
+
+async def test_a_session_goes_on_at_the_other_replica(serve: Serve, database_url: str) -> None:
+    here, there = serve(2)
+    Caller(here.url).survey(cards=2)
+    async with (
+        agent_at(here.url, "one") as first,
+        agent_at(there.url, "one") as other,
+        agent_at(there.url, "two") as two,
+    ):
+        held = await first.call("gpu_request", job="train", device="0")
+        queued = await two.call("gpu_request", job="eval", device="0")
+        assert (await other.call("loom_me"))["session"] == (await first.call("loom_me"))["session"]
+        assert await other.standing() == {"leases": [(held["lease"], "active")], "tickets": []}
+        again = await other.call("gpu_request", job="train", device="0")
+        assert (again["lease"], again["deduplicated"]) == (held["lease"], True)
+
+        here.kill()
+        assert (await other.call("gpu_report", lease=held["lease"], step=1))["state"] == "active"
+        assert (await other.call("gpu_release", lease=held["lease"]))["state"] == "ended"
+        Caller(there.url).survey(cards=2)
+        assert [state for _, state in (await two.standing())["leases"]] == ["offered"]
+        assert (await two.call("gpu_explain", ticket=queued["ticket"]))["state"] == "offered"
+    assert_whole(database_url)
+
+
+@pytest.mark.parametrize("redis", ["valkey", "none"])
+def test_a_waiter_at_one_replica_is_woken_by_a_release_through_the_other(
+    serve: Serve, command: StartCommand, redis_url: str, database_url: str, redis: str
+) -> None:
+    here, there = serve(2, redis_url=redis_url if redis == "valkey" else "none")
+    host = Caller(here.url)
+    host.survey()
+    first, second = Caller(here.url, "one"), Caller(there.url, "two")
+    held = first.request()
+    ticket = second.request()["ticket"]
+    waiter = command("wait", ticket, url=there.url, session="two")
+    assert f"queued  {ticket} on local/0, place 1" in waiter.first_words()
+    if redis == "valkey":
+        eventually(lambda: second.listeners() == 1)
+
+    first.release(held["lease"])
+    host.survey()
+
+    status, printed, _ = waiter.finish(WAKE_SECONDS)
+    assert status == 0
+    assert second.get("/me")["leases"][0]["lease"] in printed
+    hinted = second.doctor("bus")[1]
+    assert "last hint" in hinted if redis == "valkey" else "every 3 s" in hinted
+    assert_whole(database_url)
