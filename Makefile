@@ -32,12 +32,15 @@ endif
 
 ifdef UV
 INSTALL := $(UV) pip install --quiet --python $(BIN)/python
+HAS_INSTALLER := :
 else
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+INSTALL := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
+HAS_INSTALLER := $(BIN)/python -c 'import pip' 2>/dev/null || $(BIN)/python -m ensurepip >/dev/null
 endif
 
 # Everything is checked by hash, what builds the editable wheel included.
 define install
+	@$(HAS_INSTALLER)
 	$(INSTALL) --require-hashes -r $(1)
 	$(INSTALL) --no-deps --no-build-isolation --editable .
 endef
