@@ -54,6 +54,13 @@ def module_database_url(postgres: Postgres) -> Generator[str]:
         yield url
 
 
+@pytest.fixture(scope="session")
+def untouched_url(postgres: Postgres) -> Generator[str]:
+    """A migrated database that all tests share and none writes to."""
+    with postgres.database() as url:
+        yield url
+
+
 @pytest.fixture
 def clock(postgres: Postgres, database_url: str) -> Generator[Clock]:
     """The clock of the test's database: `clock.advance(minutes=3)` moves it for every connection and process at once."""
@@ -66,6 +73,14 @@ def clock(postgres: Postgres, database_url: str) -> Generator[Clock]:
 async def sql(database_url: str) -> AsyncGenerator[Sql]:
     """A connection to the test's database, past every service."""
     conn = await asyncpg.connect(database_url)
+    yield conn
+    await conn.close()
+
+
+@pytest.fixture
+async def schema(untouched_url: str) -> AsyncGenerator[Sql]:
+    """A connection to the database that none writes to."""
+    conn = await asyncpg.connect(untouched_url)
     yield conn
     await conn.close()
 

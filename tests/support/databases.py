@@ -64,7 +64,7 @@ class Postgres:
     def database(self, template: str = TEMPLATE) -> Generator[str]:
         """Clone a database for the length of a block and give its URL."""
         name = f"test_{uuid.uuid4().hex[:12]}"
-        self.execute(f"create database {name} template {template}")
+        self.execute(f"create database {name} template {template} strategy file_copy")
         try:
             yield self.url_of(name)
         finally:

@@ -1,18 +1,19 @@
 """Rows written past every service, for tests of what the schema itself holds."""
 
-from typing import Any
+from typing import Any, TypeAlias
 
-import asyncpg
+Sql: TypeAlias = Any
+"""An asyncpg connection; its rows and values are whatever the statement gives."""
 
 
-async def add_host(sql: asyncpg.Connection, name: str = "local") -> int:
+async def add_host(sql: Sql, name: str = "local") -> int:
     return await sql.fetchval(
         "insert into host (name, provider, version, survey_seconds, surveyed_at) values ($1, 'lab', '0', 2, clock_now()) returning id",
         name,
     )
 
 
-async def add_card(sql: asyncpg.Connection, host: int, index: int = 0) -> int:
+async def add_card(sql: Sql, host: int, index: int = 0) -> int:
     return await sql.fetchval(
         """
         insert into card (host_id, uuid, index, model, memory_mib, condition, condition_since, observed_at)
@@ -25,7 +26,7 @@ async def add_card(sql: asyncpg.Connection, host: int, index: int = 0) -> int:
     )
 
 
-async def add_session(sql: asyncpg.Connection, name: str = "claude-1") -> tuple[int, int]:
+async def add_session(sql: Sql, name: str = "claude-1") -> tuple[int, int]:
     """Return the agent and its session."""
     agent = await sql.fetchval("insert into agent (name) values ($1) returning id", name)
     session = await sql.fetchval(
@@ -34,7 +35,7 @@ async def add_session(sql: asyncpg.Connection, name: str = "claude-1") -> tuple[
     return agent, session
 
 
-async def add_ticket(sql: asyncpg.Connection, **facts: Any) -> int:
+async def add_ticket(sql: Sql, **facts: Any) -> int:
     """Insert a ready ticket for one card; keywords replace columns."""
     row: dict[str, Any] = {"project_id": 1, "kind": "gpu", "state": "ready", "title": "train", "need_count": 1} | facts
     if row["state"] == "ready":
@@ -45,12 +46,12 @@ async def add_ticket(sql: asyncpg.Connection, **facts: Any) -> int:
     return await sql.fetchval(f"insert into task ({columns}) values ({values}) returning id", *row.values())
 
 
-async def add_work(sql: asyncpg.Connection, title: str = "work", project: int = 1) -> int:
+async def add_work(sql: Sql, title: str = "work", project: int = 1) -> int:
     """Insert a pending task that needs no card."""
     return await add_ticket(sql, kind="work", state="pending", title=title, need_count=0, project_id=project)
 
 
-async def claim(sql: asyncpg.Connection, task: int, cards: list[int], *, state: str = "active") -> int:
+async def claim(sql: Sql, task: int, cards: list[int], *, state: str = "active") -> int:
     """Give a ready task a live lease on cards, in one transaction."""
     async with sql.transaction():
         lease = await add_lease(sql, task, state=state)
@@ -60,7 +61,7 @@ async def claim(sql: asyncpg.Connection, task: int, cards: list[int], *, state: 
     return lease
 
 
-async def add_lease(sql: asyncpg.Connection, task: int, *, state: str = "active") -> int:
+async def add_lease(sql: Sql, task: int, *, state: str = "active") -> int:
     """Insert a lease alone, as the first session of the first agent."""
     agent, session = await sql.fetchrow("select agent_id, id from session order by id limit 1")
     return await sql.fetchval(
@@ -76,12 +77,12 @@ async def add_lease(sql: asyncpg.Connection, task: int, *, state: str = "active"
     )
 
 
-async def add_edge(sql: asyncpg.Connection, task: int, upstream: int) -> None:
+async def add_edge(sql: Sql, task: int, upstream: int) -> None:
     """Let a task wait for another."""
     await sql.execute("insert into dependency (task_id, upstream_id) values ($1, $2)", task, upstream)
 
 
-async def whole_database(sql: asyncpg.Connection) -> dict[str, list[asyncpg.Record]]:
+async def whole_database(sql: Sql) -> dict[str, list[Any]]:
     """Return every row of every table but those that only say somebody was heard, to compare before and after."""
     tables = await sql.fetch(
         """

@@ -1,0 +1,118 @@
+import re
+from collections.abc import AsyncGenerator, Generator
+
+import asyncpg
+import pytest
+
+from support.databases import Postgres
+from support.rows import Sql
+from warploom.store import cards, events, hosts, leases, queues, sessions, tickets
+
+GROWING = ("task", "queue", "lease", "lease_card", "session", "heartbeat", "event", "progress", "message")
+HOT = {
+    "queues heads": queues._HEADS,
+    "queues places": queues._PLACES,
+    "queues lengths": queues._LENGTHS,
+    "queues total": queues._TOTAL,
+    "queues grant": queues._GRANT,
+    "queues work": queues._WORK,
+    "queues widen": queues._WIDEN,
+    "tickets get": tickets._GET,
+    "tickets open": tickets._OPEN_OF_AGENT,
+    "tickets find": tickets._FIND,
+    "tickets enqueue": tickets._ENQUEUE,
+    "tickets dequeue": tickets._DEQUEUE,
+    "tickets strays": tickets._STRAYS,
+    "leases get": leases._GET,
+    "leases accept": leases._ACCEPT,
+    "leases renew": leases._RENEW,
+    "leases report": leases._REPORT,
+    "leases lock cards": leases._LOCK_CARDS,
+    "leases end": leases._END,
+    "leases due": leases._DUE,
+    "leases seen": leases._SEEN,
+    "leases fate": leases._FATE,
+    "sessions touch": sessions._TOUCH,
+    "sessions notices": sessions._READ_NOTICES,
+    "cards read": cards._READ,
+    "hosts leases": hosts._LEASES,
+    "hosts sessions": hosts._SESSIONS,
+    "events after": events._AFTER,
+    "events latest": events._LATEST,
+    "claim of ready work": """
+        select id from task where project_id = $1 and state = 'ready' and need_count = 0
+        order by order_key, id limit 1 for update skip locked
+    """,
+}
+
+FILL = """
+insert into agent (name) select 'agent-' || n from generate_series(1, 20000) as n;
+insert into session (agent_id, project_id, key, host_name, pid, process_started)
+select id, 1, 'process:local:' || id || ':7', 'local', id, 7 from agent;
+insert into heartbeat (session_id, seen_at) select id, now() from session;
+insert into host (name, provider, version, survey_seconds, surveyed_at)
+select 'host-' || n, 'lab', '0', 2, now() from generate_series(1, 4) as n;
+insert into card (host_id, uuid, index, model, memory_mib, condition, condition_since, observed_at)
+select host.id, 'GPU-' || host.id || '-' || n, n, 'H200', 144384, 'clear', now(), now() from host, generate_series(0, 7) as n;
+insert into task (project_id, kind, state, title, purpose, agent_id, session_id, need_count, ready_at, order_key, finished_at)
+select 1, 'gpu', 'done', 'old ' || n, 'old ' || n, 1 + n % 20000, 1 + n % 20000, 1, now(), now(), now()
+from generate_series(1, 30000) as n;
+insert into lease (task_id, session_id, agent_id, state, accepted_at, expires_at, ended_at, ended)
+select id, session_id, agent_id, 'ended', now(), now(), now(), 'released' from task;
+insert into lease_card (lease_id, card_id, live) select id, 1 + id % 32, false from lease;
+insert into progress (lease_id, step, reported_at) select id, 1, now() from lease;
+insert into task (project_id, kind, state, title, purpose, agent_id, session_id, need_count, ready_at, order_key)
+select 1, 'gpu', 'ready', 'new ' || n, 'new ' || n, 1 + n % 20000, 1 + n % 20000, 1, now(), now() + n * interval '1 second'
+from generate_series(1, 4000) as n;
+insert into queue (card_id, order_key, task_id) select 1 + id % 32, order_key, id from task where state = 'ready';
+insert into task (project_id, kind, state, title, ready_at, order_key)
+select 1, 'work', 'ready', 'work ' || n, now(), now() + n * interval '1 second' from generate_series(1, 4000) as n;
+insert into event (kind, session_id, task_id) select 'lease.granted', 1 + n % 20000, n from generate_series(1, 20000) as n;
+insert into message (session_id, sender, body, read_at) select id, 'warploom', 'missed', now() from session;
+"""
+
+
+@pytest.fixture(scope="module")
+def full_url(postgres: Postgres) -> Generator[str]:
+    with postgres.database() as url:
+        postgres.run(fill(url))
+        yield url
+
+
+async def fill(url: str) -> None:
+    conn = await asyncpg.connect(url)
+    for statement in FILL.strip().split(";\n"):
+        await conn.execute(statement)
+    await conn.execute("vacuum analyze")
+    await conn.close()
+
+
+@pytest.fixture
+async def full(full_url: str) -> AsyncGenerator[Sql]:
+    conn = await asyncpg.connect(full_url)
+    yield conn
+    await conn.close()
+
+
+@pytest.mark.parametrize("name", HOT)
+async def test_a_hot_statement_reads_no_growing_table_whole(full: Sql, name: str) -> None:
+    plan = await generic_plan(full, HOT[name])
+    scanned = set(re.findall(r"Seq Scan on (\w+)", plan)) & set(GROWING)
+    assert not scanned, plan
+    assert "Sort Key: queue.order_key" not in plan, plan
+
+
+async def generic_plan(conn: Sql, statement: str) -> str:
+    """Return the plan that serves every value, as a pool's prepared statements come to use."""
+    nulls = ", ".join(["null"] * len((await conn.prepare(statement)).get_parameters()))
+    await conn.execute("set plan_cache_mode = force_generic_plan")
+    await conn.execute(f"prepare hot as {statement}")
+    rows = await conn.fetch(f"explain (costs off) execute hot{f'({nulls})' if nulls else ''}")
+    return "\n".join(row[0] for row in rows)
+
+
+async def test_the_head_of_a_queue_is_read_from_its_key_alone(full: Sql) -> None:
+    plan = await full.fetch(
+        "explain (costs off) select task_id from queue where card_id = 3 order by order_key, task_id limit 5"
+    )
+    assert [row[0].strip() for row in plan][:2] == ["Limit", "->  Index Only Scan using queue_pkey on queue"]
