@@ -5,7 +5,9 @@ from pathlib import Path
 
 from alembic import context
 
-sys.path.insert(0, str(Path(__file__).parent))
+folder = str(Path(__file__).parent)
+if folder not in sys.path:
+    sys.path.insert(0, folder)
 
 connection = context.config.attributes["connection"]
 context.configure(connection=connection, transactional_ddl=True, transaction_per_migration=True)
