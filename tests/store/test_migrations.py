@@ -115,6 +115,16 @@ async def test_a_crash_in_a_migration_leaves_neither_its_tables_nor_its_version(
     assert {"half", "rest"} <= await tables(empty_url)
 
 
+async def test_a_crash_after_the_sql_of_a_migration_leaves_nothing_of_it(empty_url: str, newer: Path) -> None:
+    newer.write_text("create table half (id int);")
+    revision = newer.parent.parent / "versions" / "0002_next.py"
+    revision.write_text(f"{NEXT}    raise RuntimeError('killed')\n")
+    with pytest.raises(RuntimeError, match="killed"):
+        await migrations.upgrade(empty_url)
+    assert await migrations.status(empty_url) == migrations.SchemaStatus("0001", "0002")
+    assert "half" not in await tables(empty_url)
+
+
 async def test_a_crash_in_the_first_migration_leaves_an_empty_database(empty_url: str, newer: Path) -> None:
     first = newer.with_name("0001_first.sql")
     first.write_text(first.read_text() + "\nselect 1 / 0;\n")
