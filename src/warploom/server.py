@@ -1,15 +1,18 @@
 """One ASGI app: the API, the events, the pages and the MCP door, with the orchestrator's duties beside them."""
 
 import asyncio
+import importlib
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from importlib.metadata import version
 from types import FrameType
 
 import uvicorn
 from fastapi import APIRouter, FastAPI
 from fastapi.responses import RedirectResponse
+from starlette.applications import Starlette
+from starlette.routing import Route
 
 from warploom.app import App, build_app
 from warploom.config import Settings
@@ -17,32 +20,32 @@ from warploom.domain.cards import DrainAnswer, Rack
 from warploom.domain.errors import WarploomError
 from warploom.domain.events import EventView
 from warploom.domain.sessions import Actor, Caller, Role
-from warploom.mcp.door import build_mcp
 from warploom.orchestrator.duties import Orchestrator
 from warploom.telemetry.logs import start_logging
 from warploom.web.api import cards, events, health, hosts, leases, sessions, tickets
 from warploom.web.callers import read_caller
 from warploom.web.errors import add_error_handlers
 from warploom.web.guard import Guard, require_keys
+from warploom.web.latecomer import Latecomer
 from warploom.web.pages.router import pages_router
 from warploom.web.pages.sources import PageSources
 
 
 def build_server(app: App) -> FastAPI:
     """Compose the ASGI app. Its lifespan starts the App and the orchestrator, and stops them again."""
-    door = build_mcp(app, read_caller, version("warploom")).http_app(path="/mcp", stateless_http=True)
+    door = Latecomer(lambda: _build_door(app))
 
     @asynccontextmanager
     async def lifespan(_server: FastAPI) -> AsyncGenerator[None]:
-        await app.start()
-        duties = asyncio.create_task(Orchestrator(app.duties).run_forever())
+        tasks = [asyncio.create_task(door.run())]
         try:
-            async with door.lifespan(door):
-                yield
+            await app.start()
+            tasks.append(asyncio.create_task(Orchestrator(app.duties).run_forever()))
+            yield
         finally:
-            duties.cancel()
-            with suppress(asyncio.CancelledError):
-                await duties
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             await app.stop()
 
     server = FastAPI(
@@ -62,9 +65,16 @@ def build_server(app: App) -> FastAPI:
         server.include_router(router)
     server.include_router(pages_router(_sources(app)))
     server.add_api_route("/", _to_dashboard, include_in_schema=False)
-    server.mount("/", door)
+    server.router.routes.append(Route("/mcp", endpoint=door))
     server.add_middleware(Guard, settings=app.settings)
     return server
+
+
+def _build_door(app: App) -> Starlette:
+    """Build the MCP door; its framework takes longer to import than all the rest of the server."""
+    module = importlib.import_module("warploom.mcp.door")
+    door: Starlette = module.build_mcp(app, read_caller, version("warploom")).http_app(path="/mcp", stateless_http=True)
+    return door
 
 
 async def _to_dashboard() -> RedirectResponse:
