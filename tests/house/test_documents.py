@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from checkout import CHECKOUT, DOCS, name_of, pages, text_of
-from test_reference import tools
+from test_reference_entries import tools
 
 from warploom.cli.main import COMMANDS
 from warploom.config import PREFIX, SETTINGS

@@ -2,6 +2,7 @@
 
 import ast
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,8 @@ def _imports(path: Path) -> list[str]:
         elif isinstance(node, ast.ImportFrom):
             names.append(node.module or "")
     return names
+
+
+def test_no_two_test_files_share_a_name_by_which_pytest_imports_them() -> None:
+    names = Counter(path.name for path in TESTS if path.name not in ("__init__.py", "conftest.py"))
+    assert [name for name, count in names.items() if count > 1] == []
