@@ -259,14 +259,16 @@ def test_ctrl_c_at_a_terminal_ends_the_command_and_releases(
 
 
 def test_ctrl_z_stops_the_command_with_its_run_and_fg_brings_both_back(
-    granting: ScriptedServer, environment: dict[str, str]
+    granting: ScriptedServer, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    run = f"{sys.executable} -m warploom run -- {sys.executable} -c '{_PAUSES}'; echo status $?\r"
+    script = tmp_path / "pauses.py"
+    script.write_text(_PAUSES)
+    run = f"{sys.executable} -m warploom run -- {sys.executable} {script}; echo status $?\r"
     steps = [
         ("$ ", run),
         ("ready\r\n", "\x1a"),
         ("status 148\r\n$ ", "fg\r"),
-        ("-m warploom run", "\x03"),
+        ("back", "\x03"),
         ("exit 130", "exit\r"),
     ]
     output = _in_terminal(None, environment | {"PS1": "$ "}, steps)
@@ -285,7 +287,13 @@ def test_at_a_terminal_the_waiting_is_shown_and_ctrl_c_leaves(
     assert "left    T-18" in output
 
 
-_PAUSES = 'import signal; print(chr(114) + chr(101) + "ady", flush=True); signal.pause()'
+_PAUSES = """
+import signal
+signal.signal(signal.SIGCONT, lambda *_: print("back", flush=True))
+print("ready", flush=True)
+while True:
+    signal.pause()
+"""
 _CATCHES_TERM = """
 import signal, sys
 def caught(*_):
@@ -328,5 +336,5 @@ def _in_terminal(arguments: list[str] | None, environment: dict[str, str], steps
         os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     os.close(master)
-    assert left == [], output.decode(errors="replace")
+    assert left == [], repr(output)
     return output.decode()
