@@ -93,9 +93,11 @@ def run_length(minutes: float | None) -> timedelta | None:
 def check_step(step: int, total: int | None) -> None:
     """Raise MalformedInput unless 0 <= step, and total is None or at least 1."""
     if not 0 <= step <= LARGEST_STEP:
-        raise MalformedInput(f"Step {step} is out of range.", "Report a step of 0 or more.")
+        raise MalformedInput(f"Step {str(step)[:20]} is out of range.", "Report a step of 0 or more.")
     if total is not None and not 1 <= total <= LARGEST_STEP:
-        raise MalformedInput(f"A total of {total} steps is out of range.", "Report a total of 1 or more, or none.")
+        raise MalformedInput(
+            f"A total of {str(total)[:20]} steps is out of range.", "Report a total of 1 or more, or none."
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,7 @@ def one_line(text: str, field: str, limit: int = TITLE_LIMIT) -> str:
     """
     if len(text) > limit * 4:
         raise MalformedInput(f"The {field} has {len(text):,} characters.", f"Use at most {limit}.")
-    spaced = "".join(" " if unicodedata.category(mark)[0] == "C" or mark.isspace() else mark for mark in text)
-    clean = " ".join(spaced.split())
+    clean = _cleaned(text)
     if not clean:
         raise MalformedInput(f"The {field} is empty.", f"Give a {field} of 1 to {limit} characters.")
     if len(clean) > limit:
@@ -31,6 +30,16 @@ def one_line(text: str, field: str, limit: int = TITLE_LIMIT) -> str:
 def optional_line(text: str | None, field: str, limit: int = TITLE_LIMIT) -> str | None:
     """Return None for a missing or blank text, otherwise `one_line`."""
     return one_line(text, field, limit) if text and text.strip() else None
+
+
+def cut_line(text: str | None, limit: int) -> str | None:
+    """Clean a text as `one_line` does, but cut it where it is too long, and return None for a missing or blank one."""
+    return _cleaned((text or "")[: limit * 4])[:limit] or None
+
+
+def _cleaned(text: str) -> str:
+    spaced = "".join(" " if unicodedata.category(mark)[0] == "C" or mark.isspace() else mark for mark in text)
+    return " ".join(spaced.split())
 
 
 def spoken_duration(span: timedelta) -> str:

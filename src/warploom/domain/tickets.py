@@ -99,7 +99,9 @@ def parse_need(device: str, cards: int, memory_gib: float | None, model: str | N
     if any(len(name) > 120 for name in names) or len(names) > MOST_CARDS:
         raise MalformedInput("The list of cards is too long.", f"Name at most {MOST_CARDS} cards.")
     if not 1 <= cards <= MOST_CARDS:
-        raise MalformedInput(f"{cards} cards cannot be asked for.", f"Ask for 1 to {MOST_CARDS} cards of one host.")
+        raise MalformedInput(
+            f"{str(cards)[:20]} cards cannot be asked for.", f"Ask for 1 to {MOST_CARDS} cards of one host."
+        )
     if memory_gib is not None and not 0 < memory_gib <= 100_000:
         raise MalformedInput(
             f"{memory_gib:g} GiB is not an amount of memory.", "Give the GiB that each card must have, above 0."

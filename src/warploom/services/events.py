@@ -35,6 +35,11 @@ class EventService:
             lines = await event_store.events_after(conn, _cursor(after), wanted, session)
         return lines, lines[-1].cursor if lines else after
 
+    def check(self, cursor: str | None) -> None:
+        """Raise MalformedInput for what is no cursor, before a stream begins with it."""
+        if cursor is not None:
+            _cursor(cursor)
+
     async def follow(self, after: str | None, session: SessionId | None = None) -> AsyncGenerator[EventView]:
         """Yield lines as they commit, from `after` on (from now without it).
 

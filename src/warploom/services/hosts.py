@@ -6,12 +6,20 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from warploom.domain.cards import Condition, Owner
-from warploom.domain.errors import MalformedInput
 from warploom.domain.events import EventKind
 from warploom.domain.hosts import CardFact, CardFault, Orders, Survey, SurveyAnswer
 from warploom.domain.identifiers import CardId, LeaseId
-from warploom.domain.surveys import Judgement, OwnedProcess, Remembered, SurveyRules, attribute, judge, tell_process
-from warploom.domain.texts import NAME_LIMIT, one_line, optional_line, spoken_duration, spoken_memory
+from warploom.domain.readings import read_host_name, read_survey
+from warploom.domain.surveys import (
+    Judgement,
+    OwnedProcess,
+    Remembered,
+    SurveyRules,
+    attribute,
+    judge,
+    tell_process,
+)
+from warploom.domain.texts import spoken_duration, spoken_memory
 from warploom.domain.tickets import CardNeed, fitting_cards
 from warploom.services.changes import Change, Changes, host_topic
 from warploom.services.grants import GrantTimes, Round, grant_possible
@@ -22,8 +30,6 @@ from warploom.store import queues as queue_store
 from warploom.store import tickets as ticket_store
 from warploom.store.hosts import RememberedCard, SavedHost
 
-MOST_CARDS = 256
-MOST_PROCESSES = 500
 LEAST_SILENCE = timedelta(seconds=10)
 
 
@@ -48,7 +54,7 @@ class HostService:
 
         A process of an offered lease on its card accepts the offer. All of it is one transaction.
         """
-        host_name = _checked(name, survey)
+        host_name, survey = read_host_name(name), read_survey(survey)
         async with self._changes.begin() as change:
             saved = await host_store.save_host(change.conn, host_name, survey)
             await card_store.lock_cards(change.conn, [saved.host])
@@ -68,9 +74,10 @@ class HostService:
     async def orders(self, name: str, seconds: float) -> Orders:
         """Wait until a look at the cards is wanted, at most `seconds`; holds no database connection."""
         end = time.monotonic() + min(max(seconds, 0.0), 55.0)
-        with self._changes.bus.listen(host_topic(name)) as listener:
+        host = read_host_name(name)
+        with self._changes.bus.listen(host_topic(host)) as listener:
             async with self._changes.database.connection() as conn:
-                if await host_store.wants_survey(conn, name):
+                if await host_store.wants_survey(conn, host):
                     return Orders(survey=True, cursor="")
             while (left := end - time.monotonic()) > 0:
                 if await listener.wait(left):
@@ -167,24 +174,6 @@ class HostService:
             await ticket_store.enqueue(change.conn, need.task, [card.card for card in fitting_cards(wanted, cards)])
 
 
-def _checked(name: str, survey: Survey) -> str:
-    if len(survey.cards) > MOST_CARDS or any(len(card.processes) > MOST_PROCESSES for card in survey.cards):
-        raise MalformedInput("That survey has too many cards or processes.", f"Send at most {MOST_CARDS} cards.")
-    if len({card.uuid for card in survey.cards}) < len(survey.cards):
-        raise MalformedInput("That survey names a card twice.", "Send each card once.")
-    if not 0 <= survey.age_seconds <= 3600:
-        raise MalformedInput("That survey is too old.", "Send each survey at once.")
-    if not 0.05 <= survey.interval_seconds <= 3600:
-        raise MalformedInput("That survey interval is out of range.", "Survey every 0.05 to 3600 seconds.")
-    for card in survey.cards:
-        one_line(card.uuid, "card UUID", 120)
-        one_line(card.model, "card model", 120)
-    clean = one_line(name, "host name", NAME_LIMIT)
-    if "/" in clean or "," in clean or clean.isdigit():
-        raise MalformedInput(f"{clean!r} cannot name a host.", "Use letters, digits, dots and dashes.")
-    return clean
-
-
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 19
 
@@ -212,8 +201,8 @@ def _row(each: _Judged) -> dict[str, Any]:
         "index": fact.index,
         "model": fact.model,
         "memory_mib": fact.memory_mib,
-        "pci_bus_id": optional_line(fact.pci_bus_id, "PCI bus id", 40),
-        "parent_uuid": optional_line(fact.parent_uuid, "parent UUID", 120),
+        "pci_bus_id": fact.pci_bus_id,
+        "parent_uuid": fact.parent_uuid,
         "condition": judgement.condition.value,
         "condition_since": judgement.since.isoformat(),
         "condition_detail": judgement.detail[:1000] if judgement.detail else None,

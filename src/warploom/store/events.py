@@ -1,5 +1,6 @@
 """The append-only log: written with each change, read in an order that never skips a late commit."""
 
+import re
 from datetime import datetime, timedelta
 from typing import Any, Final, LiteralString
 
@@ -46,6 +47,8 @@ _END: Final[LiteralString] = (
     "select (pg_snapshot_xmin(pg_current_snapshot())::text::numeric - 1)::text || '-9223372036854775807'"
 )
 
+_CURSOR: Final = re.compile(r"([0-9]{1,19})-(-?[0-9]{1,19})", re.ASCII)
+
 _PRUNE: Final[LiteralString] = """
 delete from event
 where (xid, id) in (select xid, id from event where at < clock_now() - $1::interval order by at limit $2)
@@ -74,11 +77,10 @@ def _view(row: Record) -> EventView:
 
 def parse_cursor(text: str) -> tuple[str, int] | None:
     """Read a cursor such as '812-3301', or None when it is not one."""
-    xid, _, number = text.partition("-")
-    if not text.isascii():
+    found = _CURSOR.fullmatch(text)
+    if found is None or not -(2**63) <= int(found[2]) < 2**63:
         return None
-    is_number = number.lstrip("-").isdigit() and len(number) < 21
-    return (xid, int(number)) if xid.isdigit() and len(xid) < 20 and is_number else None
+    return found[1], int(found[2])
 
 
 async def events_after(

@@ -1,5 +1,6 @@
 """Reads who calls from a request's headers; the guard has already settled the role."""
 
+import re
 from typing import Annotated
 from urllib.parse import unquote
 
@@ -9,9 +10,10 @@ from starlette.datastructures import Headers
 from warploom.app import App
 from warploom.domain.errors import MalformedInput
 from warploom.domain.hosts import ProcessIdentity
+from warploom.domain.readings import LARGEST_NUMBER, LARGEST_PID, MOST_ANCESTORS
 from warploom.domain.sessions import Actor, Caller, Role
 
-MOST_ANCESTORS = 64
+_PROCESS = re.compile(r"([1-9][0-9]{0,9}):([0-9]{1,19})", re.ASCII)
 
 
 def read_caller(headers: Headers | dict[str, str], role: Role) -> Caller:
@@ -37,10 +39,10 @@ def read_caller(headers: Headers | dict[str, str], role: Role) -> Caller:
 
 
 def _identity(text: str) -> ProcessIdentity:
-    pid, _, started = text.strip().partition(":")
-    if not (pid.isdigit() and started.isdigit() and 0 < int(pid) < 2**31 and int(started) < 2**63):
+    found = _PROCESS.fullmatch(text.strip())
+    if found is None or int(found[1]) > LARGEST_PID or int(found[2]) > LARGEST_NUMBER:
         raise MalformedInput(f"{text[:40]!r} is not a process.", "Send pid:started, as Warploom's own clients do.")
-    return ProcessIdentity(int(pid), int(started))
+    return ProcessIdentity(int(found[1]), int(found[2]))
 
 
 def app_of(request: Request) -> App:

@@ -29,6 +29,9 @@ def add_error_handlers(app: FastAPI) -> None:
 
     async def other(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
+        if error.status_code == 400:
+            unreadable = MalformedInput("The body could not be read as JSON.", "Send one JSON object in UTF-8.")
+            return JSONResponse(error_body(unreadable), 422)
         missing = NotFound(
             f"{request.method} {request.url.path[:80]} does not exist here.", "See /openapi.json for what does."
         )

@@ -5,10 +5,12 @@ import binascii
 import hmac
 import ipaddress
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from warploom.config import Settings
@@ -69,7 +71,10 @@ class Guard:
         except _Refused as refused:
             await _refuse(refused, send)
             return
-        await self._app(scope, _counted(receive), send)
+        bounded = _Bounded(receive, send)
+        with suppress(ClientDisconnect):
+            await self._app(scope, bounded.receive, bounded.send)
+        await bounded.close()
 
     def _check_host(self, headers: Headers) -> None:
         host = _hostname(headers.get("host", ""))
@@ -106,20 +111,44 @@ class Guard:
 def _check_size(headers: Headers) -> None:
     length = headers.get("content-length", "0")
     if not length.isascii() or not length.isdigit() or int(length) > LARGEST_BODY:
-        raise _Refused(413, "malformed", "That body is larger than 4 MiB.", "Send less at once.")
+        raise _too_large()
 
 
-def _counted(receive: Receive) -> Receive:
-    """Cut a body without a stated length off once it is too large; what follows sees a client that went away."""
-    taken = 0
+def _too_large() -> _Refused:
+    return _Refused(413, "malformed", "That body is larger than 4 MiB.", "Send less at once.")
 
-    async def count() -> Message:
-        nonlocal taken
-        message = await receive()
-        taken += len(message.get("body", b""))
-        return message if taken <= LARGEST_BODY else {"type": "http.disconnect"}
 
-    return count
+class _Bounded:
+    """Cuts a body without a stated length off once it is too large, and refuses it whatever the app makes of that."""
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive = receive
+        self._send = send
+        self._taken = 0
+        self._is_answered = False
+
+    @property
+    def is_over(self) -> bool:
+        """Say whether more came than may come."""
+        return self._taken > LARGEST_BODY
+
+    async def receive(self) -> Message:
+        """Pass a piece on; what is too large looks like a client that went away."""
+        message = await self._receive()
+        self._taken += len(message.get("body", b""))
+        return {"type": "http.disconnect"} if self.is_over else message
+
+    async def send(self, message: Message) -> None:
+        """Pass the answer on, unless a refusal takes its place."""
+        if self.is_over and not self._is_answered:
+            return
+        self._is_answered = True
+        await self._send(message)
+
+    async def close(self) -> None:
+        """Refuse what was too large."""
+        if self.is_over and not self._is_answered:
+            await _refuse(_too_large(), self._send)
 
 
 def _netloc(origin: str) -> str | None:

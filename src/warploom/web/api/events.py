@@ -36,8 +36,10 @@ async def stream(
     last_event_id: Annotated[str | None, Header()] = None,
 ) -> EventSourceResponse:
     """Stream the log from `Last-Event-ID` (or `after`, or now) on; `session=mine` keeps to the caller's own lines."""
+    start = last_event_id or after
+    app.events.check(start)
     mine = (await actor_of(request)).session if session == "mine" else None
-    return EventSourceResponse(_lines(app, last_event_id or after, mine), ping=15, headers={"X-Accel-Buffering": "no"})
+    return EventSourceResponse(_lines(app, start, mine), ping=15, headers={"X-Accel-Buffering": "no"})
 
 
 async def _lines(app: App, after: str | None, session: SessionId | None) -> AsyncGenerator[ServerSentEvent]:
