@@ -36,10 +36,6 @@ def test_every_module_begins_with_one_sentence() -> None:
     assert _faults([*PLAIN, SOURCE / "__init__.py"]) == {}
 
 
-def test_every_test_file_says_what_it_is_about() -> None:
-    assert _faults([path for path in TESTS if path.stat().st_size]) == {}
-
-
 def test_packages_hold_no_code() -> None:
     assert [name_of(path) for path in PACKAGES if path.read_text(encoding="utf-8").strip()] == []
 
