@@ -242,7 +242,7 @@ def test_no_proxy_is_used_for_this_machine(
     server: ScriptedServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-    server.on("GET", "/health", {"status": "ok", "version": "1"})
+    server.on("GET", "/health", {"status": "ok", "version": "1", "schema": "0001"})
     assert Client(server.url).health().status == "ok"
 
 

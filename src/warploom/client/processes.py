@@ -5,7 +5,7 @@ from pathlib import Path
 
 from warploom.domain.hosts import ProcessIdentity
 
-if sys.platform != "linux":
+if sys.platform != "linux":  # where /proc tells it all, loading psutil would only slow every command down
     import psutil
 
 _DEPTH = 64
