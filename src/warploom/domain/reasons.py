@@ -156,6 +156,8 @@ def waiting_chain(
     `cards` are those it may use and `count` how many it needs; `ahead` the nearest tickets before it, of
     `places_ahead` in all.
     """
+    if not cards:
+        return ["no card that is known fits it any more"]
     held = [(card, said) for card in cards if (said := blocker(card, now)) is not None]
     chain = _card_reasons(cards, count, held, now)
     if places_ahead:

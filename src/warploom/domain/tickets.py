@@ -1,5 +1,6 @@
 """Tickets: ready tasks that wait for a card, what they need and what their owners are told."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -195,16 +196,26 @@ def fitting_cards(need: CardNeed, cards: Sequence[KnownCard]) -> list[KnownCard]
             f"No card has {spoken_memory(need.memory_mib or 0)}; the largest, {spoken_list(largest)}, {verb} {spoken_memory(most)}.",
             f"Ask for at most {spoken_memory(most)}, or for several cards of one host.",
         )
-    counts: dict[HostId, int] = {}
-    for card in fitting:
-        counts[card.host_id] = counts.get(card.host_id, 0) + 1
-    most_together = max(counts.values())
-    if most_together < need.count:
+    chosen = room_for(need, fitting)
+    if not chosen:
+        most_together = max(_count_by_host(fitting).values())
         raise Impossible(
             f"No host has {need.count} such cards; the most on one host is {most_together}.",
             f"Ask for at most {most_together}.",
         )
+    return chosen
+
+
+def room_for(need: CardNeed, cards: Sequence[KnownCard]) -> list[KnownCard]:
+    """Return the fitting cards of each host that has `count` of them; empty where no host has."""
+    model = (need.model or "").lower()
+    fitting = [card for card in cards if card.memory_mib >= (need.memory_mib or 0) and model in card.model.lower()]
+    counts = _count_by_host(fitting)
     return [card for card in fitting if counts[card.host_id] >= need.count]
+
+
+def _count_by_host(cards: Sequence[KnownCard]) -> dict[HostId, int]:
+    return Counter(card.host_id for card in cards)
 
 
 @dataclass(frozen=True, slots=True)

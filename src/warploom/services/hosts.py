@@ -20,7 +20,7 @@ from warploom.domain.surveys import (
     tell_process,
 )
 from warploom.domain.texts import spoken_duration, spoken_memory
-from warploom.domain.tickets import CardNeed, fitting_cards
+from warploom.domain.tickets import CardNeed, room_for
 from warploom.services.changes import Change, Changes, host_topic
 from warploom.services.grants import GrantTimes, Round, grant_possible
 from warploom.store import cards as card_store
@@ -171,7 +171,7 @@ class HostService:
         cards = await card_store.read_cards(change.conn)
         for need in await queue_store.open_needs(change.conn):
             wanted = CardNeed((), need.count, need.memory_mib, need.model)
-            await ticket_store.enqueue(change.conn, need.task, [card.card for card in fitting_cards(wanted, cards)])
+            await ticket_store.enqueue(change.conn, need.task, [card.card for card in room_for(wanted, cards)])
 
 
 def _is_number(text: str) -> bool:

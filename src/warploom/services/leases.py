@@ -1,5 +1,6 @@
 """Leases: accept, extend, report, release; every write names its lease and changes nothing once that is lost."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from warploom.domain.cards import KnownCard
@@ -18,7 +19,7 @@ from warploom.domain.leases import (
 )
 from warploom.domain.sessions import Actor
 from warploom.domain.texts import REASON_LIMIT, one_line, spoken_duration
-from warploom.domain.tickets import TaskState
+from warploom.domain.tickets import CardNeed, TaskState, room_for
 from warploom.services.changes import Change, Changes, names
 from warploom.services.grants import GrantTimes, Round, grant_possible
 from warploom.store import cards as card_store
@@ -27,6 +28,7 @@ from warploom.store import sessions as session_store
 from warploom.store import tickets as ticket_store
 from warploom.store.database import Connection
 from warploom.store.leases import Ended, Ending, Lease
+from warploom.store.tickets import Ticket
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,16 +180,12 @@ async def requeue(conn: Connection, held: Lease) -> None:
     await ticket_store.enqueue(conn, held.task, candidates_of(ticket, cards))
 
 
-def candidates_of(ticket: ticket_store.Ticket, cards: list[KnownCard]) -> list[CardId]:
+def candidates_of(ticket: Ticket, cards: Sequence[KnownCard]) -> list[CardId]:
     """Return the cards a ticket may use: its named ones, or all that fit it now."""
     if ticket.need_cards:
         return ticket.need_cards
-    return [card.card for card in cards if fits(card, ticket.need_memory_mib, ticket.need_model)]
-
-
-def fits(card: KnownCard, memory_mib: int | None, model: str | None) -> bool:
-    """Say whether a card is large enough and of the model asked for."""
-    return card.memory_mib >= (memory_mib or 0) and (model or "").lower() in card.model.lower()
+    need = CardNeed((), ticket.need_count, ticket.need_memory_mib, ticket.need_model)
+    return [card.card for card in room_for(need, cards)]
 
 
 async def _get(conn: Connection, lease: LeaseId) -> Lease:
