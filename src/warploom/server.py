@@ -24,11 +24,19 @@ from warploom.orchestrator.duties import Orchestrator
 from warploom.telemetry.logs import start_logging
 from warploom.web.api import cards, events, health, hosts, leases, sessions, tickets
 from warploom.web.callers import read_caller
-from warploom.web.errors import add_error_handlers
+from warploom.web.errors import REFUSALS, add_error_handlers
 from warploom.web.guard import Guard, require_keys
 from warploom.web.latecomer import Latecomer
 from warploom.web.pages.router import pages_router
 from warploom.web.pages.sources import PageSources
+
+_DESCRIPTION = """\
+Shares GPUs between coding agents and people.
+
+Callers say who they are in headers, all optional and percent-encoded: `X-Warploom-Session`, `X-Warploom-Agent`,
+`X-Warploom-Project`, `X-Warploom-Client`, `X-Warploom-Directory`, `X-Warploom-Host`, `X-Warploom-Process` (pid:started) and
+`X-Warploom-Ancestors`. Where keys are set, `Authorization: Bearer KEY` says what they may do.
+"""
 
 
 def build_server(app: App) -> FastAPI:
@@ -51,7 +59,7 @@ def build_server(app: App) -> FastAPI:
     server = FastAPI(
         title="Warploom",
         version=version("warploom"),
-        description="Shares GPUs between coding agents and people.",
+        description=_DESCRIPTION,
         lifespan=lifespan,
         docs_url=None,  # its page loads scripts from elsewhere; /openapi.json is all a client needs
         redoc_url=None,
@@ -62,7 +70,7 @@ def build_server(app: App) -> FastAPI:
     for noun in (tickets, leases, cards, hosts, sessions, events, health):
         api.include_router(noun.router)
     for router in (api, events.stream_router, health.open_router):
-        server.include_router(router)
+        server.include_router(router, responses=REFUSALS)
     server.include_router(pages_router(_sources(app)))
     server.add_api_route("/", _to_dashboard, include_in_schema=False)
     server.router.routes.append(Route("/mcp", endpoint=door))

@@ -4,6 +4,7 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncGenerator
+from datetime import timedelta
 
 from warploom.bus.hints import POLL_SECONDS
 from warploom.domain.errors import MalformedInput
@@ -13,14 +14,15 @@ from warploom.services.changes import EVERYTHING, Changes
 from warploom.store import events as event_store
 
 PAGE = 200
-_STREAM_SECONDS = 240.0
+STREAM_TIME = timedelta(minutes=4)
 
 
 class EventService:
     """Reads the log. No reader holds a database connection while it waits."""
 
-    def __init__(self, changes: Changes) -> None:
+    def __init__(self, changes: Changes, stream_time: timedelta = STREAM_TIME) -> None:
         self._changes = changes
+        self._stream_seconds = stream_time.total_seconds()
 
     async def page(
         self, after: str | None, limit: int, session: SessionId | None = None
@@ -43,10 +45,10 @@ class EventService:
     async def follow(self, after: str | None, session: SessionId | None = None) -> AsyncGenerator[EventView]:
         """Yield lines as they commit, from `after` on (from now without it).
 
-        Ends by itself after about four minutes, so that proxies with a limit never cut it; the reader resumes from its
+        Ends by itself after about the stream time, so that proxies with a limit never cut it; the reader resumes from its
         last cursor. A line appears once every transaction older than it has ended, so none is ever skipped.
         """
-        end = time.monotonic() + _STREAM_SECONDS * random.uniform(0.9, 1.1)  # noqa: S311
+        end = time.monotonic() + self._stream_seconds * random.uniform(0.9, 1.1)  # noqa: S311
         bus = self._changes.bus
         with bus.listen(EVERYTHING) as listener:
             cursor = after or await self._end()
@@ -56,7 +58,7 @@ class EventService:
                 for line in lines:
                     yield line
                 if len(lines) < PAGE:
-                    await listener.wait(POLL_SECONDS)
+                    await listener.wait(min(POLL_SECONDS, end - time.monotonic()))
                 await asyncio.sleep(0)
 
     async def _end(self) -> str:

@@ -1,5 +1,8 @@
 """Turns every error into the one form that clients read."""
 
+from dataclasses import dataclass
+from typing import Any, Final
+
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -10,6 +13,29 @@ from warploom.telemetry.logs import get_logger
 from warploom.web.guard import error_body
 
 _log = get_logger("web")
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why something was refused: a code to tell refusals apart, one sentence of cause, one of what to do next."""
+
+    code: str
+    cause: str
+    next: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The body of every answer that is no success."""
+
+    error: Reason
+
+
+REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
+    "4XX": {"model": Refusal, "description": "Refused; nothing was changed."},
+    "5XX": {"model": Refusal, "description": "Busy, or the database is away; asking again shortly is right."},
+}
+"""How every route describes its refusals."""
 
 
 def add_error_handlers(app: FastAPI) -> None:

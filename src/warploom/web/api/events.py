@@ -27,7 +27,11 @@ async def page(app: TheApp, after: str | None = None, limit: Annotated[int, Quer
     return EventPage(lines, cursor)
 
 
-@stream_router.get("/events", response_class=EventSourceResponse)
+@stream_router.get(
+    "/events",
+    response_class=EventSourceResponse,
+    responses={200: {"description": "Lines as they commit", "content": {"text/event-stream": {}}}},
+)
 async def stream(
     request: Request,
     app: TheApp,
