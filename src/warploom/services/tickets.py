@@ -97,8 +97,8 @@ class TicketService:
     async def wait(self, actor: Actor, task: TaskId, seconds: float) -> TicketAnswer:
         """Wait until a ticket is no longer queued, at most `seconds` (55 at most); holds no database connection.
 
-        A parked ticket whose owner waits again goes back into the queue first. Listens, then reads, then waits; reads
-        again every three seconds, so that a lost hint costs no more than that.
+        A parked ticket whose owner waits again goes back into the queue first; an offer that has run out is passed on.
+        Listens, then reads, then waits; reads again every three seconds, so that a lost hint costs no more than that.
         """
         end = time.monotonic() + min(max(seconds, 0.0), LONGEST_WAIT_SECONDS)
         bus = self._changes.bus
@@ -107,6 +107,9 @@ class TicketService:
                 ticket = await self._read(task)
                 if ticket.is_parked:
                     await self._resume(actor, task)
+                elif ticket.offer_ran_out:
+                    await self._leases.lapse(LeaseId(ticket.lease or 0))
+                    continue
                 elif ticket.state is not TaskState.READY or time.monotonic() >= end:
                     return await self._explain(ticket)
                 await listener.wait(min(POLL_SECONDS, end - time.monotonic()))
@@ -139,7 +142,9 @@ class TicketService:
             tickets = [
                 ticket
                 for ticket in await ticket_store.open_tickets(conn, actor)
-                if ticket.lease_state is LeaseState.OFFERED and ticket.session == actor.session
+                if ticket.lease_state is LeaseState.OFFERED
+                and not ticket.offer_ran_out
+                and ticket.session == actor.session
             ]
             if not tickets:
                 return []

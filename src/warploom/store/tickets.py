@@ -123,6 +123,11 @@ class Ticket:
     lease_cards: list[CardId]
     candidates: list[CardId]
 
+    @property
+    def offer_ran_out(self) -> bool:
+        """Say whether it is offered cards that nobody took in time and that have not been passed on yet."""
+        return self.lease_state is LeaseState.OFFERED and self.expires_at is not None and self.expires_at <= self.now
+
 
 async def get_ticket(conn: Connection, task: TaskId) -> Ticket | None:
     """Read one ticket, or None when there is none of that number."""
