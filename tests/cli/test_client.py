@@ -162,7 +162,6 @@ def test_several_threads_may_share_a_client(server: ScriptedServer, client: Clie
         "127.0.0.1:8765",
         "ftp://x",
         "http://",
-        "http://x:0",
         "http://x:99999",
         "http://x/y",
         "http://x y",

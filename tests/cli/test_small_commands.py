@@ -1,5 +1,6 @@
 """The commands that make one call and print its answer, and what all commands have in common."""
 
+import inspect
 import json
 import os
 import subprocess
@@ -219,3 +220,26 @@ def test_a_command_finds_its_session_by_its_ancestors(server: ScriptedServer, wa
     assert headers["X-Warploom-Ancestors"].startswith(f"{os.getpid()}:")
     assert (headers["X-Warploom-Agent"], headers["X-Warploom-Session"]) == ("ann", "one")
     assert headers["X-Warploom-Host"] == "local"
+
+
+def test_hostile_text_is_inert_as_lines_and_as_json(server: ScriptedServer, warploom: Command) -> None:
+    evil = "\x9b31m[bold red]x[/] \x1b[2J\r\n\u202e\U000e0041"
+    server.on("GET", "/api/v1/events", {"events": [samples.event("5", evil)], "cursor": "5"})
+    lines, objects = warploom("events").stdout, warploom("events", "--json").stdout
+    assert [output.rstrip("\n").isprintable() for output in (lines, objects)] == [True, True]
+    assert "[bold red]x[/]" in lines
+    assert json.loads(objects)["text"] == evil
+
+
+def test_a_home_that_cannot_be_read_is_one_sentence_and_no_traceback(warploom: Command, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = warploom("status", WARPLOOM_HOME=str(tmp_path / "file"))
+    assert done.returncode == 1
+    assert done.stderr.startswith("A file that is needed cannot be used: ")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_command_is_a_coroutine_that_nobody_would_await(name: str) -> None:
+    command = GROUP.get_command(None, name)
+    commands = [command, *getattr(command, "commands", {}).values()]
+    assert not any(inspect.iscoroutinefunction(each.callback) for each in commands)

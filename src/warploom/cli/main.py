@@ -100,6 +100,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.BAD
+    except OSError as error:
+        refuse(
+            MalformedInput(f"A file that is needed cannot be used: {error}.", "Mend that and try again."),
+            as_json=as_json,
+        )
+        return Exit.BAD
 
 
 def _code(result: object) -> int:

@@ -30,7 +30,18 @@ def note(line: str) -> None:
 
 def emit(value: Any) -> None:
     """Print one value as one line of JSON."""
-    print(msgspec.json.encode(value).decode(), flush=True)
+    print(as_json_line(value), flush=True)
+
+
+def as_json_line(value: Any) -> str:
+    """Write a value as JSON in which every character that a terminal might obey is escaped."""
+    text = msgspec.json.encode(value).decode()
+    return text if text.isprintable() else "".join(mark if mark.isprintable() else _escaped(mark) for mark in text)
+
+
+def _escaped(mark: str) -> str:
+    units = mark.encode("utf-16-be")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
 def present(value: Any, lines: Iterable[str], *, as_json: bool) -> None:

@@ -9,11 +9,14 @@ from warploom.cli.output import note
 from warploom.client.connection import Client, pause_before
 from warploom.client.identity import server_url, shell_caller
 from warploom.config import Settings
+from warploom.domain.cards import HostLanes
 from warploom.domain.errors import Busy, Unreachable
 
 T = TypeVar("T")
 
 _ATTEMPTS_BETWEEN_STARTS = 6
+_HOST_SECONDS = 5.0
+_HOST_PAUSE = 0.05
 
 
 class Reach:
@@ -71,6 +74,16 @@ class Reach:
             attempt += 1
             time.sleep(min(pause_before(attempt), left))
 
+    def await_host(self) -> HostLanes | None:
+        """Wait a little for this machine's first look at its cards, without which nothing can be granted yet."""
+        give_up_at = time.monotonic() + _HOST_SECONDS
+        while True:
+            hosts = self.client.rack().hosts
+            found = next((host for host in hosts if host.host == self.settings.host_name and host.is_present), None)
+            if found is not None or time.monotonic() > give_up_at:
+                return found
+            time.sleep(_HOST_PAUSE)
+
     def _has_crashed(self) -> bool:
         """An orderly stop removes the supervisor's record; a crash leaves it behind with a process that is gone."""
         if not self.is_ours:
@@ -95,3 +108,4 @@ class Reach:
 
         note("Starting the local stack …")
         start(self.settings)
+        self.await_host()

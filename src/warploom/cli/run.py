@@ -19,7 +19,7 @@ from warploom.cli.answers import queue_lines
 from warploom.cli.exits import table
 from warploom.cli.jobs import Job, Streams
 from warploom.cli.options import Cards, Device, EnvStyle, Json, MemoryGib, Minutes, Model, Priority, Purpose
-from warploom.cli.output import note
+from warploom.cli.output import as_json_line, note
 from warploom.cli.progress import Progress
 from warploom.cli.reach import Reach
 from warploom.cli.relay import Relay
@@ -199,7 +199,7 @@ class CardRun:
     def _tell(self, event: str, value: Any, *lines: str) -> None:
         """Say something on stderr, as one JSON object where that was asked for."""
         if self._as_json:
-            note(msgspec.json.encode({"event": event, **msgspec.to_builtins(value)}).decode())
+            note(as_json_line({"event": event, **msgspec.to_builtins(value)}))
             return
         for line in lines:
             note(line)

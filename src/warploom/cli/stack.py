@@ -1,9 +1,6 @@
 """`warploom up`, `down` and `daemon`: the whole local stack, started and stopped."""
 
-import time
-from collections.abc import Callable
 from dataclasses import asdict
-from typing import TypeVar
 
 import typer
 
@@ -15,10 +12,6 @@ from warploom.domain.cards import HostLanes
 from warploom.domain.texts import spoken_memory
 
 app = typer.Typer(rich_markup_mode=None)
-T = TypeVar("T")
-
-_HOST_SECONDS = 5.0
-_PAUSE = 0.05
 
 
 @app.command(epilog="Example: WARPLOOM_FAKE_GPUS=2 warploom up")
@@ -34,7 +27,7 @@ def up(as_json: Json = False) -> None:
         note(f"WARPLOOM_URL is set: commands here speak to {settings.url}, not to the local stack.")
     info = start(settings)
     url = running_url(settings) or info.url
-    host = _await_host(Reach(settings, url=url), settings.host_name)
+    host = Reach(settings, url=url).await_host()
     if as_json:
         emit({**asdict(info), "url": url, "host": host})
         return
@@ -66,25 +59,6 @@ def daemon() -> int:
     from warploom.embedded.daemon import main
 
     return main([])
-
-
-def _await_host(reach: Reach, name: str) -> HostLanes | None:
-    """Wait a little for the host agent's first look at its cards."""
-
-    def look() -> HostLanes | None:
-        hosts = reach.client.rack().hosts
-        return next((host for host in hosts if host.host == name and host.is_present), None)
-
-    return _await(look, _HOST_SECONDS)
-
-
-def _await(look: Callable[[], T | None], seconds: float) -> T | None:
-    deadline = time.monotonic() + seconds
-    while True:
-        found = look()
-        if found is not None or time.monotonic() > deadline:
-            return found
-        time.sleep(_PAUSE)
 
 
 def _host_line(host: HostLanes | None, name: str) -> str:

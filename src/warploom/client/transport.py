@@ -143,7 +143,7 @@ def _is_closed(connection: HTTPConnection) -> bool:
 def _split(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
-        is_fit = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_fit = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port >= 0)
         is_fit = is_fit and not parts.path and not parts.query and all(ord(mark) > 32 for mark in url)
     except ValueError:
         parts, is_fit = SplitResult("", "", "", "", ""), False
