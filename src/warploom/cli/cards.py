@@ -82,5 +82,5 @@ def _agreed(card: str) -> bool:
 
 def _lines(answer: DrainAnswer) -> list[str]:
     state = answer.service.value.replace("_", " ")
-    head = f"{answer.card} is {state} now." if answer.done else f"{answer.card} is in question; this would happen:"
+    head = f"{answer.card} is {state} now." if answer.done else f"{answer.card} would be {state}:"
     return [head, *(f"  - {consequence}" for consequence in answer.consequences)]
