@@ -1,10 +1,10 @@
 from datetime import timedelta
 
 import pytest
+
 from support.databases import Clock
 from support.lab import Lab, LabHost, lease_of, ticket_of
 from support.rows import Sql, whole_database
-
 from warploom.domain.cards import CardState
 from warploom.domain.errors import LeaseLost, NotYours
 from warploom.domain.identifiers import LeaseId

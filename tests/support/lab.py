@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from typing import Any
+from zlib import crc32
 
 from warploom.app import App
 from warploom.domain.hosts import CardFact, CardFault, ProcessFact, ProcessIdentity, Survey, SurveyAnswer
@@ -68,7 +69,6 @@ class Lab:
 
     def __init__(self, app: App) -> None:
         self.app = app
-        self._pid = 900
 
     async def host(
         self,
@@ -90,7 +90,7 @@ class Lab:
 
     async def agent(self, name: str = "claude-1", *, project: str | None = None, host: str | None = "local") -> Actor:
         """Return an agent's session with a process of its own, the same one for the same name."""
-        process = ProcessIdentity(sum(map(ord, name)) + 1_000, 33)
+        process = ProcessIdentity(crc32(name.encode()) % 2**30 + 1, 33)
         return await self.app.sessions.identify(
             Caller(agent=name, project=project, client="claude-code", host=host, process=process)
         )

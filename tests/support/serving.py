@@ -190,15 +190,16 @@ class Command:
         return self.process.returncode, out, err
 
     def kill(self) -> None:
-        """End it as kill -9 does."""
+        """End it as kill -9 does; what it started may go on, with its pipes."""
         self.process.kill()
-        self.process.communicate(timeout=PATIENCE)
+        self.process.wait(PATIENCE)
 
     def close(self) -> None:
         """Leave nothing running."""
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.communicate(timeout=PATIENCE)
+        self.kill()
+        for pipe in (self.process.stdout, self.process.stderr):
+            if pipe is not None:
+                pipe.close()
 
 
 StartCommand = Callable[..., Command]

@@ -72,12 +72,9 @@ class LeaseService:
         """Note a holder's progress. A training process may report without a session: it can change nothing else."""
         check_step(step, total)
         async with self._changes.begin() as change:
-            held = await self._hold(change, actor, lease) if actor else await _live(change.conn, lease)
-            if held.state is LeaseState.OFFERED:
-                await self._activate(change, held, None, even_late=True)
+            held = await self._hold(change, actor, lease)
             pace = next_pace(held.pace, step, total, held.now)
             await lease_store.save_pace(change.conn, lease, pace)
-            await lease_store.renew_seen(change.conn, [lease], self._times.lease)
             change.topics.add("progress")
             held = await _get(change.conn, lease)
         return _answer(held, "Those who wait see your progress.")
@@ -141,19 +138,27 @@ class LeaseService:
             text += "; it is back in the queue at its original age"
         await session_store.send_notice(change.conn, held.session, "warploom", text)
 
-    async def _hold(self, change: Change, actor: Actor, lease: LeaseId) -> Lease:
-        """Prove that the actor holds a live lease; a call that names an offer accepts it. Raise LeaseLost otherwise."""
+    async def _hold(self, change: Change, actor: Actor | None, lease: LeaseId) -> Lease:
+        """Prove that the lease is live and the actor's, and lock it; a call that names an offer accepts it.
+
+        Without an actor it is the job itself that calls: it shows that the offer was taken, even when that was told late.
+        Raise LeaseLost otherwise.
+        """
         held = await _get(change.conn, lease)
-        _require_own(actor, held)
+        if actor is not None:
+            _require_own(actor, held)
         if held.state is LeaseState.OFFERED:
-            await self._activate(change, held, actor, even_late=False)
+            await self._activate(change, held, actor)
         else:
-            await lease_store.renew_lease(change.conn, lease, actor.session, self._times.lease)
+            session = actor.session if actor else None
+            await lease_store.renew_lease(change.conn, lease, session, self._times.lease)
         return await _live(change.conn, lease)
 
-    async def _activate(self, change: Change, held: Lease, actor: Actor | None, *, even_late: bool) -> None:
-        session = actor.session if actor else None
-        if not await lease_store.accept_lease(change.conn, held.lease, session, self._times.lease, even_late=even_late):
+    async def _activate(self, change: Change, held: Lease, actor: Actor | None) -> None:
+        session, is_late_too = (actor.session, False) if actor else (None, True)
+        if not await lease_store.accept_lease(
+            change.conn, held.lease, session, self._times.lease, even_late=is_late_too
+        ):
             now = await _get(change.conn, held.lease)
             if now.state is LeaseState.OFFERED:
                 raise LeaseLost(

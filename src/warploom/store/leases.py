@@ -43,7 +43,7 @@ returning lease.id
 """
 
 _RENEW: Final[LiteralString] = """
-update lease set expires_at = greatest(expires_at, clock_now() + $3::interval), session_id = $2
+update lease set expires_at = greatest(expires_at, clock_now() + $3::interval), session_id = coalesce($2, session_id)
 where id = $1 and state = 'active'
 """
 
@@ -203,8 +203,8 @@ async def accept_lease(
     return await conn.fetchval(_ACCEPT, lease, session, lease_time, even_late) is not None
 
 
-async def renew_lease(conn: Connection, lease: LeaseId, session: SessionId, lease_time: timedelta) -> None:
-    """Push an active lease's expiry out, and make the session that named it the one whose life counts."""
+async def renew_lease(conn: Connection, lease: LeaseId, session: SessionId | None, lease_time: timedelta) -> None:
+    """Push an active lease's expiry out, and make the session that named it, if any, the one whose life counts."""
     await conn.execute(_RENEW, lease, session, lease_time)
 
 
