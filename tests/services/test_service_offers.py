@@ -136,7 +136,7 @@ async def test_a_missed_offer_is_told_once_at_the_next_contact(lab: Lab, clock: 
     assert mine.has_unread
     notices = await lab.app.sessions.take_notices(mine)
     assert len(notices) == 1
-    assert "from warploom: you missed the offer of local/0 (L-2) for T-2 'eval'" in notices[0]
+    assert "from warploom: you missed the offer L-2 on local/0 for T-2 'eval'" in notices[0]
     assert "back in the queue at its original age" in notices[0]
     again = await lab.agent("claude-2")
     assert not again.has_unread

@@ -96,13 +96,20 @@ class LeaseService:
         )
 
     async def expire(self, lease: LeaseId) -> bool:
-        """End a lease whose holder was silent for a whole lease time; the card stays taken until observed clear."""
-        outcome = f"its lease expired after {spoken_duration(self._times.lease)} of silence"
+        """End a lease whose holder was silent for a whole lease time; the card stays taken until observed clear.
+
+        The holder is told at its next contact.
+        """
+        silence = f"after {spoken_duration(self._times.lease)} of silence"
         async with self._changes.begin() as change:
             await lease_store.lock_cards_of(change.conn, lease)
             held = await _get(change.conn, lease)
-            ended = await self._end(change, held, Ending(LeaseEnd.EXPIRED, TaskState.FAILED, outcome))
-            return ended is not None
+            ending = Ending(LeaseEnd.EXPIRED, TaskState.FAILED, f"its lease expired {silence}")
+            if await self._end(change, held, ending) is None:
+                return False
+            text = f"your lease {_named(held)} ended {silence}; ask again with gpu_request if you still need a card"
+            await session_store.send_notice(change.conn, held.session, "warploom", text)
+            return True
 
     async def lapse(self, lease: LeaseId) -> bool:
         """Pass the cards of an offer that nobody took on, and put its ticket back at its original age.
@@ -125,8 +132,7 @@ class LeaseService:
         return await self._end(change, held, ending) is not None
 
     async def _back_in_queue(self, change: Change, held: Lease, missed: int) -> None:
-        cards = names(held.card_names)
-        text = f"you missed the offer of {cards} ({lease_name(held.lease)}) for {ticket_name(held.task)} '{held.title}'"
+        text = f"you missed the offer {_named(held)}"
         if missed >= self._offers.missed:
             outcome = f"parked after {missed} missed offers"
             await ticket_store.park_ticket(change.conn, held.task, outcome)
@@ -219,6 +225,11 @@ def _require_own(actor: Actor, held: Lease) -> None:
             f"{lease_name(held.lease)} belongs to {held.agent_name}, not to {actor.agent_name}.",
             "Name a lease of your own; loom_me lists them.",
         )
+
+
+def _named(held: Lease) -> str:
+    more = f" and {len(held.card_names) - 8} more" if len(held.card_names) > 8 else ""
+    return f"{lease_name(held.lease)} on {names(held.card_names[:8])}{more} for {ticket_name(held.task)} '{held.title}'"
 
 
 def _facts(held: Lease) -> dict[str, str]:
