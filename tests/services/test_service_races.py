@@ -23,7 +23,7 @@ async def test_fifty_agents_that_want_one_card_have_one_winner_and_the_losers_le
     await lab.host(cards=1)
     agents = [await lab.agent(f"agent-{number}") for number in range(50)]
     async with sql.transaction():
-        await sql.execute("select id from card for update")
+        await sql.execute("select id from card for no key update")
         races = [asyncio.create_task(lab.request(agent)) for agent in agents]
         await somebody_waits(sql, many=5)
     answers = await asyncio.gather(*races)
@@ -59,7 +59,7 @@ async def test_a_release_and_a_request_at_once_leave_the_card_with_the_longest_w
     first = await lab.request(await lab.agent("claude-2"))
     newcomer = await lab.agent("claude-3")
     async with sql.transaction():
-        await sql.execute("select id from card for update")
+        await sql.execute("select id from card for no key update")
         racing = [
             asyncio.create_task(work)
             for work in (lab.app.leases.release(holder, lease), lab.request(newcomer), host.survey(), host.survey())
@@ -89,7 +89,7 @@ async def test_two_releases_and_an_expiry_at_once_end_a_lease_once(lab: Lab, clo
     lease = await lab.hold(holder)
     clock.advance(minutes=11)
     async with sql.transaction():
-        await sql.execute("select id from card for update")
+        await sql.execute("select id from card for no key update")
         racing = [
             asyncio.create_task(settled(work))
             for work in (
@@ -180,7 +180,7 @@ async def test_leaving_the_queue_while_being_granted_ends_in_one_of_both(lab: La
     waiting = await lab.request(mine)
     await lab.app.leases.release(holder, lease)
     async with sql.transaction():
-        await sql.execute("select id from card for update")
+        await sql.execute("select id from card for no key update")
         racing = [
             asyncio.create_task(settled(work))
             for work in (lab.app.tickets.leave(mine, ticket_of(waiting)), host.survey())

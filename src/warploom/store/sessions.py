@@ -51,13 +51,13 @@ where agent.name like $1
   )
 """
 
-_AGENT: Final[LiteralString] = """
-insert into agent (name) values ($1) on conflict (name) do update set name = excluded.name returning id
-"""
+_AGENT: Final[LiteralString] = "select id from agent where name = $1"
 
-_PROJECT: Final[LiteralString] = """
-insert into project (name) values ($1) on conflict (name) do update set name = excluded.name returning id
-"""
+_NEW_AGENT: Final[LiteralString] = "insert into agent (name) values ($1) on conflict (name) do nothing returning id"
+
+_PROJECT: Final[LiteralString] = "select id from project where name = $1"
+
+_NEW_PROJECT: Final[LiteralString] = "insert into project (name) values ($1) on conflict (name) do nothing returning id"
 
 _CREATE: Final[LiteralString] = """
 insert into session (agent_id, project_id, key, client, directory, host_name, pid, process_started)
@@ -126,12 +126,21 @@ async def free_agent_name(conn: Connection, base: str, memory: timedelta) -> str
 
 async def create_session(conn: Connection, caller: Caller, key: str, agent: str, project: str) -> SessionId | None:
     """Insert a session (and its agent and project where new); None when somebody else just made it."""
-    agent_id = await conn.fetchval(_AGENT, agent)
-    project_id = await conn.fetchval(_PROJECT, project)
+    agent_id = await _find_or_make(conn, _AGENT, _NEW_AGENT, agent)
+    project_id = await _find_or_make(conn, _PROJECT, _NEW_PROJECT, project)
     pid, started = (caller.process.pid, caller.process.started) if caller.process else (None, None)
     return await conn.fetchval(
         _CREATE, agent_id, project_id, key, caller.client, caller.directory, caller.host, pid, started
     )
+
+
+async def _find_or_make(conn: Connection, find: LiteralString, make: LiteralString, name: str) -> int:
+    """Return a number by name without locking the row, which every new task and session of that name refers to."""
+    for statement in (find, make):
+        number = await conn.fetchval(statement, name)
+        if number is not None:
+            return number
+    return await conn.fetchval(find, name)  # somebody else has just made it
 
 
 async def read_notices(conn: Connection, session: SessionId) -> list[Notice]:
