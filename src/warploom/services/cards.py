@@ -84,6 +84,7 @@ class CardService:
             answer = DrainAnswer(card.name, service, not preview, _drain_consequences(card, lengths.get(card.card, 0)))
             if preview:
                 return answer
+            _refuse_quarantined(card)
             if await card_store.set_service(change.conn, card.card, service, why):
                 facts = {"agent": actor.agent_name, "cards": card.name, "reason": why or "no reason given"}
                 self._tell(change, EventKind.CARD_DRAINED, card, actor, facts)
@@ -99,8 +100,7 @@ class CardService:
             answer = DrainAnswer(card.name, Service.IN_SERVICE, not preview, consequences)
             if preview:
                 return answer
-            if card.service is Service.QUARANTINED:
-                raise NotAllowed(f"{card.name} is quarantined.", "See `warploom doctor` for the evidence first.")
+            _refuse_quarantined(card)
             if await card_store.set_service(change.conn, card.card, Service.IN_SERVICE, None):
                 self._tell(
                     change, EventKind.CARD_UNDRAINED, card, actor, {"agent": actor.agent_name, "cards": card.name}
@@ -119,6 +119,11 @@ class CardService:
     @staticmethod
     def _tell(change: Change, kind: EventKind, card: KnownCard, actor: Actor, facts: dict[str, str]) -> None:
         change.tell(kind, facts, session=actor.session, host=card.host_id, cards=[card.card])
+
+
+def _refuse_quarantined(card: KnownCard) -> None:
+    if card.service is Service.QUARANTINED:
+        raise NotAllowed(f"{card.name} is quarantined.", "See `warploom doctor` for the evidence first.")
 
 
 def _drain_consequences(card: KnownCard, waiting: int) -> list[str]:
