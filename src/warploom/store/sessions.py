@@ -44,8 +44,8 @@ from agent
 where agent.name like $1
   and (
     exists (
-      select from session join heartbeat on heartbeat.session_id = session.id
-      where session.agent_id = agent.id and heartbeat.seen_at > clock_now() - $2::interval
+      select from session left join heartbeat on heartbeat.session_id = session.id
+      where session.agent_id = agent.id and coalesce(heartbeat.seen_at, session.created_at) > clock_now() - $2::interval
     )
     or exists (select from task where task.agent_id = agent.id and task.state in ('pending', 'ready', 'claimed', 'blocked'))
   )
