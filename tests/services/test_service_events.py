@@ -181,7 +181,7 @@ async def test_a_stream_hears_of_each_change_in_the_order_of_the_log(lab: Lab, s
     await stream.aclose()
     log, _ = await lab.app.events.page(START, 200)
     assert seen == log[log.index(seen[0]) : log.index(seen[-1]) + 1]
-    assert len(seen) == len(set(line.cursor for line in seen))
+    assert len(seen) == len({line.cursor for line in seen})
 
 
 @pytest.mark.parametrize(
