@@ -73,7 +73,7 @@ class HostService:
 
     async def orders(self, name: str, seconds: float) -> Orders:
         """Wait until a look at the cards is wanted, at most `seconds`; holds no database connection."""
-        end = time.monotonic() + min(max(seconds, 0.0), 55.0)
+        end = time.monotonic() + max(0.0, min(seconds, 55.0))
         host = read_host_name(name)
         with self._changes.bus.listen(host_topic(host)) as listener:
             async with self._changes.database.connection() as conn:

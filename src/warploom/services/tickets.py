@@ -100,7 +100,7 @@ class TicketService:
         A parked ticket whose owner waits again goes back into the queue first; an offer that has run out is passed on.
         Listens, then reads, then waits; reads again every three seconds, so that a lost hint costs no more than that.
         """
-        end = time.monotonic() + min(max(seconds, 0.0), LONGEST_WAIT_SECONDS)
+        end = time.monotonic() + max(0.0, min(seconds, LONGEST_WAIT_SECONDS))
         bus = self._changes.bus
         with bus.listen(ticket_topic(task)) as listener:
             while not bus.is_closing:
