@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from warploom.cli.output import note
 from warploom.client.connection import Client, pause_before
-from warploom.client.identity import server_url, shell_caller
+from warploom.client.identity import shell_caller, written_url
 from warploom.config import Settings
 from warploom.domain.cards import HostLanes
 from warploom.domain.errors import Busy, Unreachable
@@ -38,8 +38,13 @@ class Reach:
 
     @property
     def client(self) -> Client:
-        """A client for the server's present address."""
-        url = self._url or server_url(self.settings)
+        """A client for the server's present address; raises Unreachable while this home's own stack is not running."""
+        url = self._url or self.settings.url or written_url(self.settings.home)
+        if url is None:
+            raise Unreachable(
+                f"The local stack of {self.settings.home} is not running.",
+                "`warploom up` starts it; WARPLOOM_URL names a server elsewhere.",
+            )
         if self._client is None or self._client.url != url:
             self._client = Client(url, self._caller, self._key)
         return self._client

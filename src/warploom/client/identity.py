@@ -1,5 +1,6 @@
 """Who a command speaks for, and to which server: the caller, its headers, the address."""
 
+import getpass
 import json
 import os
 from collections.abc import Sequence
@@ -17,12 +18,12 @@ _LONGEST_VALUE = 400
 
 
 def shell_caller(settings: Settings) -> Caller:
-    """Describe the caller of a CLI command: its ancestors, and the shell it was typed into."""
+    """Describe the caller of a CLI command: its ancestors, and the shell it was typed into (else the user, as agent)."""
     ancestors = ancestors_of(os.getpid())
     shell = session_process(ancestors)
     return Caller(
         session_key=settings.session,
-        agent=settings.agent,
+        agent=settings.agent or (_login() if shell is None else None),
         project=settings.project,
         client=None if shell is None else _name(command_of(shell.pid)) or None,
         directory=_directory(),
@@ -104,6 +105,13 @@ def _is_one_shot(command: Sequence[str]) -> bool:
         if argument in ("-c", "--command") or (not argument.startswith("--") and "c" in argument):
             return True
     return False
+
+
+def _login() -> str | None:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return None
 
 
 def _directory() -> str | None:
