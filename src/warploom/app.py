@@ -95,7 +95,8 @@ async def _wait_for(dsn: str, patience: float, *, upgrade: bool) -> None:
         except Unreachable:
             if clock.time() > end:
                 raise
+            migrations.prepare()
             await asyncio.sleep(pause)
-            pause = min(1.0, pause * 1.5)
+            pause = min(0.2, pause * 1.5)
         else:
             return

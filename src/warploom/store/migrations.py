@@ -1,7 +1,9 @@
 """The schema's version: read it, bring it up to date, refuse what does not fit."""
 
 import asyncio
+import importlib
 import re
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,7 @@ from warploom.domain.errors import SchemaMismatch
 from warploom.store.database import Connection, lone_connection
 
 _LOCK = 7_130_001
+_PREPARED: list[threading.Thread] = []
 _REVISION = re.compile(r"(\d{4})_\w+\.py")
 
 
@@ -73,6 +76,18 @@ async def upgrade(dsn: str) -> SchemaStatus:
         await conn.execute("select pg_advisory_lock($1)", _LOCK)
         await asyncio.to_thread(_run_alembic, dsn)
         return await read_status(conn)
+
+
+def prepare() -> None:
+    """Load what an upgrade needs in the background, while the database is still being made; once."""
+    if not _PREPARED:
+        _PREPARED.append(threading.Thread(target=_load, name="migrations", daemon=True))
+        _PREPARED[0].start()
+
+
+def _load() -> None:
+    for module in ("alembic.command", "sqlalchemy.ext.asyncio", "sqlalchemy.dialects.postgresql.asyncpg"):
+        importlib.import_module(module)
 
 
 def _run_alembic(dsn: str) -> None:

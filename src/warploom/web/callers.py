@@ -68,6 +68,11 @@ async def actor_if_named(request: Request) -> Actor | None:
     return await actor_of(request)
 
 
-TheApp = Annotated[App, Depends(app_of)]
+async def the_app(request: Request) -> App:
+    """Return the App; a coroutine, because the framework sends plain functions through a thread."""
+    return app_of(request)
+
+
+TheApp = Annotated[App, Depends(the_app)]
 TheActor = Annotated[Actor, Depends(actor_of)]
 NamedActor = Annotated[Actor | None, Depends(actor_if_named)]
