@@ -50,4 +50,4 @@ def _check_server(reach: Reach) -> Check:
 
 def _line(check: Check) -> str:
     fix = f". Fix: {check.fix}" if check.fix else ""
-    return f"{check.word.value:<7}{check.name:<12}{check.text}{fix}"
+    return f"{check.word.value:<7}{check.name:<11} {check.text}{fix}"

@@ -78,7 +78,8 @@ class McpEntry:
         entry = self._object(servers.setdefault("warploom", {}), "mcpServers.warploom")
         if entry.get("command") or entry.get("url"):
             return UNCHANGED
-        entry |= {"command": _command(), "args": ["mcp"]}
+        # Unbuffered, a chatty sitecustomize would reach the client before any of our code can run.
+        entry |= {"command": _command(), "args": ["mcp"], "env": {"PYTHONUNBUFFERED": ""}}
         content = json.dumps(table, indent=2, ensure_ascii=False) + "\n"
         return Plan("created" if text is None else "updated", lambda: _write(self._path, content))
 

@@ -6,11 +6,11 @@ app = typer.Typer(rich_markup_mode=None)
 
 
 @app.command(epilog="Example: WARPLOOM_DATABASE_URL=postgresql://db.example/warploom warploom serve")
-def serve() -> None:
+def serve() -> int:
     """Run one server in the foreground.
 
     It uses the database and the bus that are set; `warploom up` runs everything that one machine needs.
     """
     from warploom.server import main
 
-    main()
+    return main()

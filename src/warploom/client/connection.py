@@ -1,8 +1,8 @@
 """Our own HTTP API as methods that answer with the domain's values and raise the domain's errors."""
 
-import random
 import time
 from collections.abc import Iterable, Iterator
+from random import Random
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -24,6 +24,7 @@ T = TypeVar("T")
 ANSWER_SECONDS = 20.0
 LONGEST_POLL = 55
 _STREAM_SILENCE = 60.0
+_SPREAD = Random()  # noqa: S311  (spreads load, no secret; its own, so that nobody else's numbers depend on it)
 _ERRORS: dict[str, type[WarploomError]] = {error.code: error for error in every_error()}
 
 
@@ -225,7 +226,7 @@ class _Refusal(msgspec.Struct):
 
 def pause_before(attempt: int) -> float:
     """Return the seconds to wait before an attempt (1 is the first repetition): doubling to 5 s, with jitter."""
-    return min(5.0, 0.1 * 2 ** min(attempt, 10)) * random.uniform(0.5, 1.0)  # noqa: S311  (spreads load, no secret)
+    return min(5.0, 0.1 * 2 ** min(attempt, 10)) * _SPREAD.uniform(0.5, 1.0)
 
 
 def _part(text: str) -> str:

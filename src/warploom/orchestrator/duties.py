@@ -77,10 +77,19 @@ class Orchestrator:
             return
         for duty in DUTIES:
             now = time.monotonic()
-            if now - self._done.get(duty.name, -duty.seconds) < duty.seconds:
-                continue
-            self._done[duty.name] = now
+            if now - self._done.get(duty.name, -duty.seconds) >= duty.seconds:
+                self._done[duty.name] = now
+                await self._do(duty)
+
+    async def _do(self, duty: Duty) -> None:
+        """Do a duty; one that fails is logged, keeps no other from being done, and has its turn again."""
+        try:
             done = await duty.run_once(self._reach)
+        except WarploomError as error:
+            _log.warning("%s failed: %s", duty.name, error.cause)
+        except Exception:  # noqa: BLE001 - the other duties must be done whatever one meets
+            _log.exception("%s failed", duty.name)
+        else:
             if done:
                 _log.info("%s: %d", duty.name, done)
 

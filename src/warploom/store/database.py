@@ -5,8 +5,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import Any, Final, LiteralString, Protocol, TypeAlias
 
 import asyncpg
@@ -42,12 +42,40 @@ class Connection(Protocol):
 
 ACQUIRE_SECONDS: Final = 2.0
 STATEMENT_SECONDS: Final = 20.0
-_AWAY = (OSError, asyncpg.InterfaceError, asyncpg.PostgresConnectionError, asyncpg.CannotConnectNowError)
-_AWAY_TOO = (asyncpg.AdminShutdownError, asyncpg.CrashShutdownError, asyncpg.ConnectionDoesNotExistError)
+_AWAY = (
+    OSError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # a connection that was told of its end between two statements
+    asyncpg.PostgresConnectionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+)
+_MET = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError, asyncpg.LockNotAvailableError)
 
 
 def _away() -> Unreachable:
     return Unreachable("The database is not reachable at the moment.", "Nothing was lost; try again in a few seconds.")
+
+
+@contextmanager
+def _telling(slow: str) -> Generator[None]:
+    """Raise what callers understand in place of what asyncpg raises; `slow` says what took too long."""
+    try:
+        yield
+    except WarploomError:
+        raise
+    except TimeoutError as error:
+        raise Busy(slow, "Try again in 2 seconds.") from error
+    except _AWAY as error:
+        raise _away() from error
+    except _MET as error:
+        raise Busy("Two changes met in the database.", "Nothing was changed; try again.") from error
+    except asyncpg.InsufficientResourcesError as error:
+        raise Busy(
+            "The database is short of connections, memory or disk space.", "Try again shortly; its log says which."
+        ) from error
 
 
 async def _prepare(conn: Any) -> None:
@@ -65,7 +93,7 @@ async def lone_connection(dsn: str) -> AsyncGenerator[Connection]:
     try:
         connect: Any = asyncpg.connect
         conn = await connect(dsn, timeout=5)
-    except (*_AWAY, *_AWAY_TOO, TimeoutError) as error:
+    except (*_AWAY, TimeoutError) as error:
         raise _away() from error
     try:
         yield conn
@@ -113,22 +141,11 @@ class Database:
         """Lend a connection in autocommit; raise Busy when none is free in time, Unreachable when Postgres is away."""
         if self._pool is None:
             raise _away()
-        try:
+        with _telling("Every database connection is in use."):
             conn = await self._pool.acquire(timeout=ACQUIRE_SECONDS)
-        except TimeoutError as error:
-            raise Busy("Every database connection is in use.", "Try again in 2 seconds.") from error
-        except (*_AWAY, *_AWAY_TOO) as error:
-            raise _away() from error
         try:
-            yield conn
-        except WarploomError:
-            raise
-        except TimeoutError as error:
-            raise Busy("The database took too long to answer.", "Try again in 2 seconds.") from error
-        except (*_AWAY, *_AWAY_TOO) as error:
-            raise _away() from error
-        except (asyncpg.DeadlockDetectedError, asyncpg.SerializationError, asyncpg.LockNotAvailableError) as error:
-            raise Busy("Two changes met in the database.", "Nothing was changed; try again.") from error
+            with _telling("The database took too long to answer."):
+                yield conn
         finally:
             await asyncio.shield(self._pool.release(conn))
 
