@@ -51,7 +51,6 @@ async def restart(postgres: Postgres) -> None:
 
 async def recovered(app: App) -> None:
     """Return once the database serves again; every refusal on the way is one that says to try again."""
-
     refusals: list[str] = []
 
     async def serves() -> bool:
@@ -86,16 +85,17 @@ async def test_a_change_that_postgres_dies_under_leaves_nothing_of_it(spare: Pos
     lab = Lab(spare_app)
     await lab.host("dies", cards=1)
     agent = await lab.agent("dies-1")
+    stopping: asyncio.Task[None] | None = None
     with pytest.raises((Unreachable, Busy)):  # noqa: PT012 - the block is the transaction that dies
         async with spare_app.database.transaction() as conn, spare_app.database.connection() as watcher:
             await conn.execute("select id from card for no key update")
             request = asyncio.create_task(lab.request(agent, "train", "dies/0"))
             await somebody_waits(watcher)
-            stopping = asyncio.create_task(restart(spare))
+            await restart(spare)
             with pytest.raises((Unreachable, Busy)):
                 await request
             await conn.fetchval("select 1")
-    await stopping
+    assert stopping is not None
     await recovered(spare_app)
     assert (await lab.app.tickets.me(agent, [])).tickets == []
     assert (await lab.request(agent, "train", "dies/0")).state is Standing.ACTIVE
