@@ -85,7 +85,6 @@ async def test_a_change_that_postgres_dies_under_leaves_nothing_of_it(spare: Pos
     lab = Lab(spare_app)
     await lab.host("dies", cards=1)
     agent = await lab.agent("dies-1")
-    stopping: asyncio.Task[None] | None = None
     with pytest.raises((Unreachable, Busy)):  # noqa: PT012 - the block is the transaction that dies
         async with spare_app.database.transaction() as conn, spare_app.database.connection() as watcher:
             await conn.execute("select id from card for no key update")
@@ -95,7 +94,6 @@ async def test_a_change_that_postgres_dies_under_leaves_nothing_of_it(spare: Pos
             with pytest.raises((Unreachable, Busy)):
                 await request
             await conn.fetchval("select 1")
-    assert stopping is not None
     await recovered(spare_app)
     assert (await lab.app.tickets.me(agent, [])).tickets == []
     assert (await lab.request(agent, "train", "dies/0")).state is Standing.ACTIVE
