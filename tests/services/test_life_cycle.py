@@ -107,16 +107,16 @@ class LeaseLife(RuleBasedStateMachine):
 
     @rule(
         agent=agents,
-        wish=st.sampled_from([("0", 1), ("1", 1), ("2", 1), ("0,1", 1), ("1,2", 1), ("any", 1), ("any", 2), ("any", 3)]),
+        wish=st.sampled_from(
+            [("0", 1), ("1", 1), ("2", 1), ("0,1", 1), ("1,2", 1), ("any", 1), ("any", 2), ("any", 3)]
+        ),
         minutes=st.sampled_from([None, 1, 10, 60]),
         priority=st.sampled_from(["p0", "p1", "p2"]),
     )
     def request(self, agent: int, wish: tuple[str, int], minutes: float | None, priority: str) -> None:
         device, count = wish
         job = f"job on {device} of {count}"
-        self.run(
-            self.lab.request(self.actors[agent], job, device, cards=count, minutes=minutes, priority=priority)
-        )
+        self.run(self.lab.request(self.actors[agent], job, device, cards=count, minutes=minutes, priority=priority))
 
     @rule()
     def survey(self) -> None:
@@ -124,6 +124,7 @@ class LeaseLife(RuleBasedStateMachine):
         self.nothing_more_could_be_granted()
 
     def look(self) -> None:
+        self.leases_move_forward_and_are_made_on_clear_cards()
         self.run(self.host.survey())
         self.unlooked.clear()
         self.looked_clear = {
