@@ -8,18 +8,20 @@ from datetime import timedelta
 from typing import Any
 
 import asyncpg
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+
 from support.databases import Clock, Postgres
 from support.lab import IDLE_MIB, Lab
-
 from warploom.app import build_app
 from warploom.config import Settings
 from warploom.domain.errors import LeaseLost, WarploomError
 from warploom.domain.identifiers import LeaseId, TaskId
 from warploom.domain.leases import MOVES, LeaseState
 from warploom.domain.queues import decide
+from warploom.domain.sessions import Actor
 from warploom.services.grants import slots_of
 from warploom.store import cards as card_store
 from warploom.store import queues as queue_store
@@ -96,14 +98,26 @@ class LeaseLife(RuleBasedStateMachine):
     def rows(self, statement: str) -> list[Any]:
         return self.run(self.sql.fetch(statement))
 
-    def some_lease(self, number: int) -> LeaseId:
-        """Choose a lease that there is, ended ones too, or one that never was."""
-        known = [*self.leases, 9_999]
+    def some_lease(self, number: int, *, only_live: bool) -> LeaseId:
+        """Choose a live lease where there is one; otherwise any, or one that never was."""
+        live = [lease for lease, row in self.leases.items() if row["state"] != "ended"]
+        known = live if only_live and live else [*self.leases, 9_999]
         return LeaseId(known[number % len(known)])
 
-    def some_task(self, number: int) -> TaskId:
-        known = [row["id"] for row in self.rows("select id from task order by id")] or [9_999]
-        return TaskId(known[number % len(known)])
+    def owner_of(self, lease: LeaseId, otherwise: int) -> Actor:
+        row = self.leases.get(lease)
+        owners = [actor for actor in self.actors if row is not None and actor.agent == row["agent_id"]]
+        return owners[0] if owners else self.actors[otherwise]
+
+    def some_ticket(self, number: int, agent: int) -> tuple[TaskId, Actor]:
+        """Choose a ticket that is open, and its owner; where there is none, one that never was."""
+        known = self.rows(
+            "select id, agent_id from task where state in ('ready', 'blocked', 'claimed') order by state, id"
+        )
+        if not known:
+            return TaskId(9_999), self.actors[agent]
+        row = known[number % len(known)]
+        return TaskId(row["id"]), next(actor for actor in self.actors if actor.agent == row["agent_id"])
 
     @rule(
         agent=agents,
@@ -151,9 +165,15 @@ class LeaseLife(RuleBasedStateMachine):
     def lose_or_find_card(self, card: int) -> None:
         self.host.hidden ^= {card}
 
-    @rule(agent=agents, number=numbers, verb=st.sampled_from(["accept", "extend", "report", "job", "release"]))
-    def write(self, agent: int, number: int, verb: str) -> None:
-        lease, actor, leases = self.some_lease(number), self.actors[agent], self.lab.app.leases
+    @rule(
+        number=numbers,
+        verb=st.sampled_from(["accept", "extend", "report", "job", "release"]),
+        stranger=st.none() | agents,
+        only_live=st.booleans(),
+    )
+    def write(self, number: int, verb: str, stranger: int | None, only_live: bool) -> None:
+        lease, leases = self.some_lease(number, only_live=only_live), self.lab.app.leases
+        actor = self.owner_of(lease, 0) if stranger is None else self.actors[stranger]
         before = self.leases.get(lease)
         refusal = self.attempt(
             {
@@ -169,13 +189,29 @@ class LeaseLife(RuleBasedStateMachine):
         elif before["state"] == "ended" and not (verb == "release" and before["ended"] == "released"):
             assert isinstance(refusal, LeaseLost)
 
+    @rule(number=numbers)
+    def finish_and_look(self, number: int) -> None:
+        lease = self.some_lease(number, only_live=True)
+        for index in self.leases[lease]["cards"] if lease in self.leases else ():
+            self.host.end(index)
+        self.attempt(self.lab.app.leases.release(self.owner_of(lease, 0), lease))
+        self.survey()
+
+    @rule()
+    def miss_an_offer(self) -> None:
+        self.clock.advance(seconds=181)
+        self.look()
+        self.duties()
+
     @rule(agent=agents, number=numbers)
     def leave(self, agent: int, number: int) -> None:
-        self.attempt(self.lab.app.tickets.leave(self.actors[agent], self.some_task(number)))
+        task, owner = self.some_ticket(number, agent)
+        self.attempt(self.lab.app.tickets.leave(owner, task))
 
     @rule(agent=agents, number=numbers)
     def wait(self, agent: int, number: int) -> None:
-        self.attempt(self.lab.app.tickets.wait(self.actors[agent], self.some_task(number), 0))
+        task, owner = self.some_ticket(number, agent)
+        self.attempt(self.lab.app.tickets.wait(owner, task, 0))
 
     @rule(agent=agents)
     def call(self, agent: int) -> None:
@@ -183,7 +219,7 @@ class LeaseLife(RuleBasedStateMachine):
         assert again.session == self.actors[agent].session
         self.run(self.lab.app.sessions.take_notices(again))
 
-    @rule(card=cards, back=st.booleans(), preview=st.booleans())
+    @rule(card=cards, back=st.sampled_from([True, True, False]), preview=st.booleans())
     def drain(self, card: int, back: bool, preview: bool) -> None:
         name = f"local/{card}"
         service = self.lab.app.cards
@@ -192,7 +228,7 @@ class LeaseLife(RuleBasedStateMachine):
         else:
             self.run(service.drain(self.operator, name, None, preview=preview))
 
-    @rule(seconds=st.sampled_from([5, 31, 61, 181, 601]))
+    @rule(seconds=st.sampled_from([1, 5, 31, 61, 181, 601]))
     def time_passes(self, seconds: float) -> None:
         self.clock.advance(seconds=seconds)
 
@@ -292,9 +328,14 @@ class LeaseLife(RuleBasedStateMachine):
         assert self.run(left_over()) == []
 
 
+@pytest.mark.timeout(600)  # a failure is made small before it is shown
 def test_whatever_happens_every_row_stays_true(postgres: Postgres) -> None:
+    class ThisLife(LeaseLife):
+        def __init__(self) -> None:
+            super().__init__(postgres)
+
     run_state_machine_as_test(
-        lambda: LeaseLife(postgres),
+        ThisLife,
         settings=settings(
             max_examples=30,
             stateful_step_count=30,
