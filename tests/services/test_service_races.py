@@ -168,7 +168,12 @@ async def test_surveys_of_two_hosts_at_once_grant_a_ticket_that_takes_any_once(l
     waiting = await lab.request(await lab.agent("claude-3"), device="any")
     for holder, lease in zip(holders, leases, strict=True):
         await lab.app.leases.release(holder, lease)
-    await asyncio.gather(*(host.survey() for host in hosts))
+    async with sql.transaction():
+        await sql.execute("select id from session for update")
+        surveys = [asyncio.create_task(host.survey()) for host in hosts]
+        await somebody_waits(sql)
+        await asyncio.wait(surveys, return_when=asyncio.FIRST_COMPLETED, timeout=20)
+    await asyncio.gather(*surveys)
     assert (await lab.explain(holders[0], waiting)).state is Standing.OFFERED
     assert await sql.fetchval("select count(*) from lease where state <> 'ended'") == 1
 
