@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import asyncpg
 import pytest
@@ -176,6 +177,21 @@ async def test_surveys_of_two_hosts_at_once_grant_a_ticket_that_takes_any_once(l
     await asyncio.gather(*surveys)
     assert (await lab.explain(holders[0], waiting)).state is Standing.OFFERED
     assert await sql.fetchval("select count(*) from lease where state <> 'ended'") == 1
+
+
+async def test_a_card_that_is_found_while_a_request_is_made_serves_it_in_the_end(lab: Lab, sql: Sql) -> None:
+    host = await lab.host(cards=1)
+    await lab.hold(await lab.agent("claude-1"))
+    mine = await lab.agent("claude-2")
+    async with sql.transaction():
+        await sql.execute("select id from session for update")
+        request = asyncio.create_task(lab.request(mine, device="any"))
+        await somebody_waits(sql)
+        host.cards.append(replace(host.cards[0], uuid="GPU-new", index=1))
+        await host.survey()
+    waiting = await request
+    await lab.duties()
+    assert (await lab.explain(mine, waiting)).cards == ["local/1"]
 
 
 async def test_leaving_the_queue_while_being_granted_ends_in_one_of_both(lab: Lab, sql: Sql) -> None:

@@ -20,14 +20,12 @@ from warploom.domain.surveys import (
     tell_process,
 )
 from warploom.domain.texts import spoken_duration, spoken_memory
-from warploom.domain.tickets import CardNeed, room_for
 from warploom.services.changes import Change, Changes, host_topic
 from warploom.services.grants import GrantTimes, Round, grant_possible
+from warploom.services.queues import widen_queues
 from warploom.store import cards as card_store
 from warploom.store import hosts as host_store
 from warploom.store import leases as lease_store
-from warploom.store import queues as queue_store
-from warploom.store import tickets as ticket_store
 from warploom.store.hosts import RememberedCard, SavedHost
 
 LEAST_SILENCE = timedelta(seconds=10)
@@ -66,7 +64,7 @@ class HostService:
             self._tell(change, host_name, saved, judged, ids)
             await self._keep_alive(change, judged)
             if any(is_new for _, is_new in ids.values()):
-                await self._widen(change)
+                await widen_queues(change.conn, await card_store.read_cards(change.conn))
             await grant_possible(change, self._times, Round([saved.host]), saved.now)
         conditions = {each.fact.uuid: each.judgement.condition.value for each in judged}
         return SurveyAnswer(saved.now, survey.interval_seconds, conditions)
@@ -165,13 +163,6 @@ class HostService:
                     session=held.session,
                 )
         await lease_store.renew_seen(change.conn, leases, self._times.lease)
-
-    async def _widen(self, change: Change) -> None:
-        """Put the tickets that take any fitting card into the queues of cards that are new."""
-        cards = await card_store.read_cards(change.conn)
-        for need in await queue_store.open_needs(change.conn):
-            wanted = CardNeed((), need.count, need.memory_mib, need.model)
-            await ticket_store.enqueue(change.conn, need.task, [card.card for card in room_for(wanted, cards)])
 
 
 def _is_number(text: str) -> bool:

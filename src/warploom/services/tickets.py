@@ -27,6 +27,7 @@ from warploom.domain.tickets import (
 from warploom.services.changes import Change, Changes, names, ticket_topic
 from warploom.services.grants import GrantTimes, Round, grant_possible, slots_of
 from warploom.services.leases import LeaseService, candidates_of
+from warploom.services.queues import widen_queues
 from warploom.store import cards as card_store
 from warploom.store import leases as lease_store
 from warploom.store import queues as queue_store
@@ -152,7 +153,7 @@ class TicketService:
             return [await self._present(conn, ticket, cards) for ticket in tickets]
 
     async def grant_everywhere(self) -> int:
-        """Put ready tickets that stand in no queue back at their age, and grant what is possible on every host.
+        """Put ready tickets into the queues that they are missing from, and grant what is possible on every host.
 
         Changes grant by themselves; this is the net under them. Returns how many grants were made.
         """
@@ -161,6 +162,7 @@ class TicketService:
             for task in await ticket_store.stray_tickets(change.conn):
                 ticket = await _get(change.conn, task)
                 await ticket_store.enqueue(change.conn, task, candidates_of(ticket, cards))
+            await widen_queues(change.conn, cards)
             hosts = await queue_store.hosts_with_work(change.conn)
             if not hosts:
                 return 0

@@ -75,7 +75,8 @@ join agent on agent.id = taken.agent_id
 """
 
 _WIDEN: Final[LiteralString] = """
-select task.id, task.need_count, task.need_memory_mib, task.need_model
+select task.id, task.need_count, task.need_memory_mib, task.need_model,
+  array(select queue.card_id from queue where queue.task_id = task.id) as candidates
 from task
 where task.state = 'ready' and task.need_count > 0 and cardinality(task.need_cards) = 0
   and exists (select from queue where queue.task_id = task.id)
@@ -121,12 +122,13 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class OpenNeed:
-    """A waiting ticket that takes any card that fits."""
+    """A waiting ticket that takes any card that fits, and the cards in whose queues it stands."""
 
     task: TaskId
     count: int
     memory_mib: int | None
     model: str | None
+    candidates: frozenset[CardId]
 
 
 async def read_heads(conn: Connection, hosts: Sequence[HostId], depth: int = DEPTH) -> list[Head]:
@@ -186,9 +188,18 @@ async def grant(conn: Connection, decision: Grant, *, is_active: bool, expires_i
 
 
 async def open_needs(conn: Connection) -> list[OpenNeed]:
-    """Read the waiting tickets that take any fitting card, for when a new card is found."""
+    """Read the waiting tickets that take any fitting card."""
     rows = await conn.fetch(_WIDEN)
-    return [OpenNeed(TaskId(row["id"]), row["need_count"], row["need_memory_mib"], row["need_model"]) for row in rows]
+    return [
+        OpenNeed(
+            TaskId(row["id"]),
+            row["need_count"],
+            row["need_memory_mib"],
+            row["need_model"],
+            frozenset(map(CardId, row["candidates"])),
+        )
+        for row in rows
+    ]
 
 
 async def hosts_with_work(conn: Connection) -> list[HostId]:
