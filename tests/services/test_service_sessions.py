@@ -140,6 +140,15 @@ async def test_a_new_session_does_not_wait_for_a_request_that_does(lab: Lab, sql
     await request
 
 
+async def test_a_heartbeat_touches_one_narrow_row(lab: Lab, clock: Clock, sql: Sql) -> None:
+    await lab.agent()
+    before = await whole_database(sql), await sql.fetchval("select seen_at from heartbeat")
+    clock.advance(seconds=5)
+    await lab.agent()
+    assert await whole_database(sql) == before[0]
+    assert await sql.fetchval("select seen_at from heartbeat") > before[1]
+
+
 LONG = "x" * 1_000_000
 TEXTS = ["session_key", "agent", "project", "client", "directory", "host"]
 
@@ -178,6 +187,8 @@ async def test_sessions_long_gone_are_forgotten_and_those_with_tickets_are_not(
     await lab.host()
     await lab.request(await lab.agent("claude-1"))
     await lab.agent("claude-2")
+    await lab.agent("claude-4")
+    await sql.execute("delete from heartbeat where session_id = 3")
     clock.advance(days=8)
     await lab.agent("claude-3")
     await lab.duties()

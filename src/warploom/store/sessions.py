@@ -82,8 +82,8 @@ _SEND: Final[LiteralString] = "insert into message (session_id, sender, body) va
 _PRUNE: Final[LiteralString] = """
 delete from session
 where id in (
-  select session.id from session join heartbeat on heartbeat.session_id = session.id
-  where heartbeat.seen_at < clock_now() - $1::interval
+  select session.id from session left join heartbeat on heartbeat.session_id = session.id
+  where coalesce(heartbeat.seen_at, session.created_at) < clock_now() - $1::interval
     and not exists (select from task where task.session_id = session.id)
     and not exists (select from lease where lease.session_id = session.id)
   limit $2
