@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from warploom.domain.cards import CardState, Condition, KnownCard, KnownHolder, Service
-from warploom.domain.etas import UNKNOWN, Span, at, run_end, show_eta, spoken_eta
+from warploom.domain.etas import UNKNOWN, Span, at, run_end, show_eta
 from warploom.domain.identifiers import lease_name, ticket_name
 from warploom.domain.leases import LeaseState
 from warploom.domain.texts import spoken_duration, spoken_list
@@ -91,9 +91,10 @@ def _say_held(card: KnownCard, now: datetime) -> str:
     if is_overdue(holder, now):
         over = spoken_duration(now - (holder.expected_end or now))
         who += f", {over} past the end it declared"
+    after = ", then drained by an operator" if card.service is Service.DRAINING else ""
     if eta.minutes is None:
-        return f"{who}, free at an unknown time"
-    return f"{who}, free in {eta.text}, {eta.word} {eta.source}"
+        return f"{who}, free at an unknown time{after}"
+    return f"{who}, free {_when(eta.text)}, {eta.word} {eta.source}{after}"
 
 
 def _say_offered(card: KnownCard, _now: datetime) -> str:
@@ -186,7 +187,5 @@ def _card_reasons(
     return [f"{verb}: {first[1]}{others}"]
 
 
-def starts_text(span: Span, now: datetime) -> str:
-    """Say when a ticket starts: 'starts in ~48 min', 'start unknown'."""
-    text = spoken_eta(span, now)
-    return "start unknown" if text == "unknown" else f"starts in {text}"
+def _when(text: str) -> str:
+    return text if text == "now" else f"in {text}"
