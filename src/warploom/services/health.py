@@ -55,7 +55,7 @@ class HealthService:
         text = f"{facts.version}, schema {status.current}, oldest transaction {spoken_duration(age)}"
         checks = [Check(Word.OK, "postgres", text)]
         if age > _OLD_TRANSACTION:
-            fix = f"Look at process {facts.oldest_pid} in pg_stat_activity and end its transaction there."
+            fix = f"Find out in pg_stat_activity who runs process {facts.oldest_pid} and ask them to finish."
             checks = [Check(Word.WARN, "postgres", f"{text}: readers of the event log wait for it", fix)]
         return [*checks, *_check_counts(facts)]
 
