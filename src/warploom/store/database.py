@@ -5,8 +5,9 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncGenerator, Generator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from typing import Any, Final, LiteralString, Protocol, TypeAlias
 
 import asyncpg
@@ -39,6 +40,9 @@ class Connection(Protocol):
         """Open a transaction for the length of a block."""
         ...
 
+
+# The pool tells of each failed try to fill itself up with a traceback; whoever asks for a connection is told anyway.
+logging.getLogger("asyncpg.pool").setLevel(logging.CRITICAL)
 
 ACQUIRE_SECONDS: Final = 2.0
 STATEMENT_SECONDS: Final = 20.0
@@ -147,7 +151,9 @@ class Database:
             with _telling("The database took too long to answer."):
                 yield conn
         finally:
-            await asyncio.shield(self._pool.release(conn))
+            # One that was lost meanwhile has left the pool by itself; what was done with it stays done or undone.
+            with suppress(*_AWAY):
+                await asyncio.shield(self._pool.release(conn))
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Connection]:
