@@ -221,6 +221,23 @@ def test_a_session_that_never_comes_back_gives_its_cards_back(stack: LocalStack)
     assert "missed offers" in stack.ticket(wanted)["outcome"]
 
 
+def test_an_outage_longer_than_a_lease_ends_no_lease_whose_job_goes_on(stack: LocalStack, gate: Gate) -> None:
+    run, _, lease = training(stack, gate)
+    agent, ticket = queued(stack, "patient")
+    with stack.unsupervised():
+        host, server = stack.kill("host"), stack.kill("server")
+        for table in ("lease", "leader"):
+            ask(stack.database_url, f"update {table} set expires_at = expires_at - interval '1 hour'")
+    for name, killed in (("server", server), ("host", host)):
+        stack.until_replaced(name, killed)
+    eventually(lambda: ask(stack.database_url, "select 1 from leader where expires_at > clock_now()"))
+    eventually(lambda: stack.lane(0)["lease_mib"] == 9_000)
+    assert (stack.lease(lease)["state"], stack.ticket(ticket)["state"]) == ("active", "ready")
+    gate.open()
+    assert run.finish()[0] == 0
+    agent.release(eventually(lambda: agent.get("/me")["leases"])[0]["lease"])
+
+
 def test_a_killed_valkey_comes_back_and_carries_hints_again(stack: LocalStack) -> None:
     assert stack.anybody.doctor("bus")[0] == "ok"
     with stack.unsupervised():

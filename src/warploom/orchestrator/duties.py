@@ -11,14 +11,21 @@ from datetime import timedelta
 from typing import Final
 
 from warploom.domain.errors import WarploomError
+from warploom.domain.texts import spoken_duration
 from warploom.orchestrator import grant_maker, host_watch, lease_reaper, offer_lapser, pruner
 from warploom.orchestrator.reach import Reach
 from warploom.services.health import LEADER
-from warploom.store.leaders import give_lead_up, take_lead
+from warploom.store.leaders import give_lead_up, take_lead, unled_for
+from warploom.store.leases import spare_leases
 from warploom.store.migrations import read_status, require_current
 from warploom.telemetry.logs import get_logger
 
 LEAD_TIME: Final = timedelta(seconds=10)
+UNHEARD_TIME: Final = timedelta(seconds=2)
+RESPITE: Final = timedelta(seconds=30)
+"""After a time in which no server (or no database) was there, or the machine slept, nobody could show a sign of life: every
+holder gets this long to show up before silence counts against it."""
+
 _ROUND_SECONDS: Final = 1.0
 _log = get_logger("orchestrator")
 
@@ -67,9 +74,13 @@ class Orchestrator:
             await self._step_down()
 
     async def _round(self) -> None:
-        async with self._reach.database.connection() as conn:
+        async with self._reach.database.transaction() as conn:
             require_current(await read_status(conn))
+            unled = await unled_for(conn, LEADER)
             leads = await take_lead(conn, LEADER, self._me, LEAD_TIME)
+            spared = await spare_leases(conn, RESPITE) if leads and unled > UNHEARD_TIME else 0
+        if spared:
+            _log.info("nobody led for %s: %d leases are spared for a moment", spoken_duration(unled), spared)
         if leads != self._leads:
             _log.info("%s %s", self._me, "leads" if leads else "follows")
         self._leads = leads

@@ -16,6 +16,10 @@ where leader.holder = excluded.holder or leader.expires_at <= clock_now()
 returning holder
 """
 
+_UNLED: Final[LiteralString] = """
+select greatest(clock_now() - expires_at, interval '0') from leader where name = $1
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Leader:
@@ -29,6 +33,11 @@ class Leader:
 async def take_lead(conn: Connection, name: str, holder: str, span: timedelta) -> bool:
     """Become or stay the leader for `span`; False while somebody else is."""
     return await conn.fetchval(_TAKE, name, holder, span) is not None
+
+
+async def unled_for(conn: Connection, name: str) -> timedelta:
+    """Return for how long nobody has led; zero while somebody does, and when nobody ever did."""
+    return await conn.fetchval(_UNLED, name) or timedelta(0)
 
 
 async def give_lead_up(conn: Connection, name: str, holder: str) -> None:

@@ -115,6 +115,13 @@ with seen as (
 update lease set expires_at = greatest(lease.expires_at, clock_now() + $2::interval) from seen where lease.id = seen.id
 """
 
+_SPARE: Final[LiteralString] = """
+with due as (
+  select id from lease where state <> 'ended' and expires_at < clock_now() + $1::interval order by id for update
+)
+update lease set expires_at = clock_now() + $1::interval from due where lease.id = due.id
+"""
+
 _FATE: Final[LiteralString] = """
 select lease.id, lease.ended_at, lease.ended::text, lease.task_id, task.state::text as task_state,
   array(
@@ -235,6 +242,11 @@ async def end_lease(conn: Connection, lease: LeaseId, ending: Ending) -> Ended |
 async def due_leases(conn: Connection, state: LeaseState) -> list[LeaseId]:
     """List the live leases in `state` whose time is over, the longest overdue first."""
     return [LeaseId(row["id"]) for row in await conn.fetch(_DUE, state.value)]
+
+
+async def spare_leases(conn: Connection, span: timedelta) -> int:
+    """Let no lease and no offer end within `span`; return how many would have."""
+    return int((await conn.execute(_SPARE, span)).rpartition(" ")[2])
 
 
 async def renew_seen(conn: Connection, leases: list[LeaseId], lease_time: timedelta) -> None:
