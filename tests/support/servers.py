@@ -1,5 +1,6 @@
 """A real Postgres and a real Valkey for a whole test run: in containers where Docker answers, else from the wheels."""
 
+import os
 import shutil
 import socket
 import tempfile
@@ -12,6 +13,8 @@ from warploom.embedded.postgres import Postgres
 from warploom.embedded.valkey import Valkey
 
 _DOCKER_SOCKET = "/var/run/docker.sock"
+_MEMORY = Path("/dev/shm")
+_ROOM = 2**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,8 @@ def _from_wheels(stack: ExitStack) -> Servers:
 
 
 def temporary_home(stack: ExitStack) -> Path:
-    """Return an empty, private folder that is removed when the stack closes."""
-    home = Path(tempfile.mkdtemp(prefix="warploom-test-"))
+    """Return an empty, private folder that is removed when the stack closes, in memory where there is room for it."""
+    is_roomy = _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ROOM
+    home = Path(tempfile.mkdtemp(prefix="warploom-test-", dir=_MEMORY if is_roomy else None))
     stack.callback(shutil.rmtree, home, ignore_errors=True)
     return home
