@@ -3,6 +3,8 @@
 import os
 import shutil
 import socket
+import subprocess
+import sys
 import tempfile
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
@@ -13,6 +15,7 @@ from warploom.embedded.postgres import Postgres
 from warploom.embedded.valkey import Valkey
 
 _DOCKER_SOCKET = "/var/run/docker.sock"
+_GUARD = Path(__file__).with_name("guard.py")
 _MEMORY = Path("/dev/shm")
 _ROOM = 2**30
 
@@ -67,8 +70,15 @@ def _from_wheels(stack: ExitStack) -> Servers:
 
 
 def temporary_home(stack: ExitStack) -> Path:
-    """Return an empty, private folder that is removed when the stack closes, in memory where there is room for it."""
+    """Return an empty, private folder for servers, in memory where there is room for it.
+
+    It is removed when the stack closes; when the test run is killed, what runs in it is stopped too.
+    """
     is_roomy = _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ROOM
     home = Path(tempfile.mkdtemp(prefix="warploom-test-", dir=_MEMORY if is_roomy else None))
     stack.callback(shutil.rmtree, home, ignore_errors=True)
+    guard = subprocess.Popen(
+        [sys.executable, str(_GUARD), str(home)], stdin=subprocess.PIPE, start_new_session=True, cwd="/"
+    )
+    stack.callback(guard.communicate)
     return home
