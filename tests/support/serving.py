@@ -15,7 +15,7 @@ import httpx
 
 from warploom.embedded.programs import free_port
 
-PATIENCE = 8.0
+PATIENCE = 60.0
 WAKE_SECONDS = 5.0
 """A waiter learns of its card within this, whatever hint was lost on the way."""
 
