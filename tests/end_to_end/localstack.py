@@ -1,8 +1,10 @@
 """A whole local stack in a throw-away home, as `warploom up` starts it, whose parts can be killed one by one."""
 
+import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Generator
@@ -13,7 +15,7 @@ from typing import Any
 import httpx
 
 from support.invariants import ask, assert_whole
-from support.serving import Caller, Command, environment_of, eventually
+from support.serving import PATIENCE, Caller, Command, environment_of, eventually
 from warploom.client.processes import is_alive
 from warploom.config import Settings
 from warploom.demo.stage import processes_of
@@ -81,6 +83,12 @@ class LocalStack:
         """Wait until both cards are free: what a test ended must come back."""
         eventually(lambda: len(self.anybody.get("/rack")["hosts"]) == 1)
         eventually(lambda: [self.lane(card)["state"] for card in (0, 1)] == ["free", "free"])
+
+    def clear(self) -> None:
+        """End by SQL whatever a test before this one left when it failed."""
+        ask(self.database_url, "delete from queue")
+        ask(self.database_url, "update task set state = 'cancelled', finished_at = clock_now() where state = 'ready'")
+        ask(self.database_url, "update lease set expires_at = clock_now() where state <> 'ended'")
 
     def ticket(self, name: str) -> dict[str, Any]:
         """Return how a ticket stands, by SQL: nobody is heard by it."""
@@ -151,6 +159,37 @@ class Gate:
     def open(self) -> None:
         """Let the training end."""
         self.path.write_text("go")
+
+
+class StdioServer:
+    """A stdio server whose client is this test."""
+
+    def __init__(self, stack: LocalStack) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "warploom", "mcp"],
+            env=stack.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        info = {"name": "claude-code", "version": "1"}
+        self._ask("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=info)
+
+    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        return self._ask("tools/call", name=tool, arguments=arguments)["structuredContent"]
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate(timeout=PATIENCE)
+
+    def _ask(self, method: str, **params: Any) -> dict[str, Any]:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        message = {"jsonrpc": "2.0", "id": method, "method": method, "params": params}
+        self.process.stdin.write(json.dumps(message).encode() + b"\n")
+        self.process.stdin.flush()
+        while (answer := json.loads(self.process.stdout.readline())).get("id") != method:
+            continue
+        return answer["result"]
 
 
 def _answers(caller: Caller) -> bool:

@@ -1,11 +1,8 @@
 """Each part of a running stack is killed at a bad moment: nobody loses a lease or a ticket, and every card comes back."""
 
 import asyncio
-import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Generator
 from dataclasses import replace
@@ -14,7 +11,7 @@ from typing import Any
 
 import psutil
 import pytest
-from localstack import TRAINING, Gate, LocalStack, local_stack
+from localstack import TRAINING, Gate, LocalStack, StdioServer, local_stack
 
 from support.invariants import ask
 from support.serving import PATIENCE, WAKE_SECONDS, Caller, Command, eventually
@@ -33,6 +30,7 @@ def running() -> Generator[LocalStack]:
 @pytest.fixture
 def stack(running: LocalStack) -> Generator[LocalStack]:
     """The stack of this module; a test leaves both cards free and everything as it must be."""
+    running.clear()
     yield running
     running.until_healthy()
     running.until_clear()
@@ -153,37 +151,6 @@ def test_a_killed_waiter_keeps_its_place_and_another_takes_the_card(stack: Local
     lease = eventually(lambda: behind.get("/me")["leases"])[0]
     assert lease["ticket"] == later
     behind.release(lease["lease"])
-
-
-class StdioServer:
-    """A stdio server whose client is this test."""
-
-    def __init__(self, stack: LocalStack) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "warploom", "mcp"],
-            env=stack.environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        info = {"name": "claude-code", "version": "1"}
-        self._ask("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=info)
-
-    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        return self._ask("tools/call", name=tool, arguments=arguments)["structuredContent"]
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.communicate(timeout=PATIENCE)
-
-    def _ask(self, method: str, **params: Any) -> dict[str, Any]:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        message = {"jsonrpc": "2.0", "id": method, "method": method, "params": params}
-        self.process.stdin.write(json.dumps(message).encode() + b"\n")
-        self.process.stdin.flush()
-        while (answer := json.loads(self.process.stdout.readline())).get("id") != method:
-            continue
-        return answer["result"]
 
 
 def test_a_killed_stdio_server_leaves_lease_and_ticket_to_the_next_of_its_session(stack: LocalStack) -> None:
