@@ -10,7 +10,10 @@ create type task_state as enum (
 );
 create type task_kind as enum ('work', 'gpu', 'job', 'barrier', 'epic', 'idea', 'question', 'skill', 'land');
 create type lease_state as enum ('offered', 'active', 'ended');
-create type lease_end as enum ('released', 'expired', 'lapsed', 'withdrawn');
+create type lease_end as enum (
+  'released', 'expired', 'lapsed', 'withdrawn', 'done', 'failed', 'escalated', 'reset', 'cancelled'
+);
+create type failure_class as enum ('unknown', 'user_error', 'infra', 'oom_device', 'oom_host', 'interrupted');
 create type env_style as enum ('uuid', 'index');
 create type card_service as enum ('in_service', 'draining', 'drained', 'quarantined');
 create type card_condition as enum ('clear', 'occupied', 'settling', 'foreign', 'ghost', 'lost', 'blind');
@@ -18,7 +21,10 @@ create type card_condition as enum ('clear', 'occupied', 'settling', 'foreign', 
 create table project (
   id bigint generated always as identity primary key,
   name text not null unique check (char_length(name) between 1 and 80),
+  description text check (char_length(description) <= 2000),
   created_at timestamptz not null default clock_now(),
+  -- When its last open task was finished; null again as soon as there is another.
+  completed_at timestamptz,
   archived_at timestamptz
 );
 insert into project (name) values ('default');
@@ -48,7 +54,9 @@ create index session_process on session (host_name, pid) where pid is not null;
 -- Heartbeats touch this narrow row and no other column of their session.
 create table heartbeat (
   session_id bigint primary key references session on delete cascade,
-  seen_at timestamptz not null
+  seen_at timestamptz not null,
+  -- When it was noted that a session with a lease had fallen silent; null again at its next sign of life.
+  silent_since timestamptz
 ) with (fillfactor = 50);
 
 create table host (
@@ -58,6 +66,7 @@ create table host (
   driver text check (char_length(driver) <= 80),
   version text not null check (char_length(version) <= 80),
   problem text check (char_length(problem) <= 500),
+  capabilities text[] not null default '{}' check (cardinality(capabilities) <= 32),
   survey_seconds double precision not null check (survey_seconds > 0),
   clock_gap_seconds double precision,
   surveyed_at timestamptz not null,
@@ -100,42 +109,80 @@ create table task (
   done_when text check (char_length(done_when) <= 20000),
   parent_id bigint references task,
   priority smallint not null default 2 check (priority between 0 and 2),
+  creator_id bigint references agent,
+  -- Who asked for it, waits with it, holds it or finished it; empty while anybody may claim it.
   agent_id bigint references agent,
   session_id bigint references session,
+  -- The creator's own name for it, once in a project; and what its content comes to, once among the open ones.
+  key text check (char_length(key) between 1 and 300),
+  fingerprint uuid,
+  -- How many of its upstream tasks are not done yet; kept by the triggers on `dependency` and `task`.
   unmet integer not null default 0 check (unmet >= 0),
   attempts integer not null default 0 check (attempts >= 0),
+  max_attempts smallint not null default 3 check (max_attempts between 1 and 100),
   -- What it needs: `need_count` cards of one host (0: none), named ones or any that fit.
   need_count smallint not null default 0 check (need_count between 0 and 64),
   need_cards bigint[] not null default '{}' check (cardinality(need_cards) <= 64),
   need_memory_mib integer check (need_memory_mib > 0),
   need_model text check (char_length(need_model) between 1 and 120),
+  -- Named things of which one task at a time has each, and what its host must be able to do.
+  need_resources text[] not null default '{}' check (cardinality(need_resources) <= 16),
+  need_capabilities text[] not null default '{}' check (cardinality(need_capabilities) <= 16),
+  is_plain boolean generated always as (
+    need_count = 0 and cardinality(need_resources) = 0 and cardinality(need_capabilities) = 0
+  ) stored,
   env_style env_style not null default 'uuid',
   run_time interval check (run_time > interval '0'),
+  deadline_at timestamptz,
   -- The queue order: when it became ready, minus the head start of its priority.
+  head_start interval not null default '0',
   ready_at timestamptz,
   order_key timestamptz,
   missed_offers smallint not null default 0 check (missed_offers >= 0),
+  -- Why it is blocked: its owner misses offers, it was escalated, or this upstream task will not be done.
   parked_at timestamptz,
+  escalated_at timestamptz,
+  culprit_id bigint references task,
   promised_start timestamptz,
   promised_word text check (promised_word in ('measured', 'history', 'declared', 'unknown')),
   lease_id bigint,
   lease_live boolean generated always as (case when lease_id is not null then true end) stored,
   outcome text check (char_length(outcome) <= 500),
+  failure failure_class,
+  retry_at timestamptz,
   created_at timestamptz not null default clock_now(),
   finished_at timestamptz,
   unique (id, lease_id),
   check ((state = 'claimed') = (lease_id is not null)),
   check ((state in ('done', 'failed', 'cancelled', 'dead_letter')) = (finished_at is not null)),
-  check (state <> 'ready' or (unmet = 0 and ready_at is not null and order_key is not null)),
-  check (parked_at is null or state = 'blocked'),
+  check (state <> 'ready' or (ready_at is not null and order_key is not null)),
+  constraint task_met check (state not in ('ready', 'claimed') or unmet = 0),
+  check (state <> 'pending' or unmet > 0 or kind = 'epic'),
+  check ((state = 'blocked') = (num_nonnulls(parked_at, escalated_at, culprit_id) = 1)),
+  check (state <> 'idea' or kind = 'idea'),
+  check (kind <> 'epic' or state in ('pending', 'done', 'blocked', 'cancelled')),
+  check (retry_at is null or state = 'failed'),
+  check (failure is null or state in ('failed', 'dead_letter')),
   check (kind <> 'gpu' or need_count > 0),
   check (cardinality(need_cards) in (0, need_count))
 );
 create unique index task_purpose on task (project_id, agent_id, purpose)
   where purpose is not null and state in ('pending', 'ready', 'claimed', 'blocked');
-create index task_ready on task (project_id, order_key, id) where state = 'ready' and need_count = 0;
-create index task_ticket on task (order_key, id) where state = 'ready' and need_count > 0;
+create unique index task_key on task (project_id, key) where key is not null and state <> 'cancelled';
+create unique index task_fingerprint on task (project_id, fingerprint)
+  where fingerprint is not null and state in ('idea', 'pending', 'ready', 'claimed', 'blocked', 'failed');
+-- What may be claimed: at once, or with something that must be free.
+create index task_plain on task (project_id, order_key, id)
+  where state = 'ready' and kind = 'work' and is_plain and session_id is null;
+create index task_special on task (project_id, order_key, id)
+  where state = 'ready' and kind = 'work' and not is_plain and session_id is null;
+-- What waits in the queues of cards.
+create index task_ticket on task (order_key, id) where state = 'ready' and need_count > 0 and session_id is not null;
 create index task_waiting on task (agent_id) where state in ('ready', 'claimed', 'blocked');
+create index task_state on task (project_id, state, id);
+create index task_parent on task (parent_id) where parent_id is not null;
+create index task_culprit on task (culprit_id) where culprit_id is not null;
+create index task_retry on task (retry_at) where retry_at is not null;
 
 -- The queue of one card: every ready ticket that may use it. Rows live only while the ticket waits.
 create table queue (
@@ -149,107 +196,12 @@ create index queue_task on queue (task_id);
 create table dependency (
   task_id bigint not null references task,
   upstream_id bigint not null references task,
+  -- The task goes on without this one: it was skipped, or it was a child of an epic and was cancelled.
+  waived boolean not null default false,
   primary key (task_id, upstream_id),
   check (task_id <> upstream_id)
 );
 create index dependency_upstream on dependency (upstream_id);
-
--- Every edge of a cycle is walked once, depth first, from the edges just added: no matter how many paths there are.
-create function refuse_cycles() returns trigger language plpgsql as $$
-declare
-  project bigint;
-  -- The tasks that the added edges lead to, and their edges by place in that list, sorted: the first of a task comes
-  -- after its cursor and its last is its end. A task is open while it is on the path, closed once all below it is walked.
-  tasks bigint[];
-  owners int[];
-  upstreams int[];
-  cursors int[];
-  ends int[];
-  is_open boolean[];
-  path int[] := '{}';
-  depth int := 0;
-  at int;
-  next int;
-begin
-  if exists (
-    select from added join task as one on one.id = added.task_id join task as other on other.id = added.upstream_id
-    where one.project_id <> other.project_id
-  ) then
-    raise exception 'an edge joins two projects' using errcode = 'check_violation', constraint = 'dependency_project';
-  end if;
-  for project in
-    select distinct task.project_id from added join task on task.id = added.task_id order by 1
-  loop
-    perform pg_advisory_xact_lock(hashtextextended('dependency', project));
-  end loop;
-  if not exists (select from added join dependency on dependency.upstream_id = added.task_id) then
-    return null;
-  end if;
-
-  tasks := array(
-    with recursive reached (id) as (
-      select upstream_id from added
-      union
-      select dependency.upstream_id from reached join dependency on dependency.task_id = reached.id
-    )
-    select id from reached
-  );
-  with node as (
-    select id, place::int from unnest(tasks) with ordinality as node (id, place)
-  ), edge as (
-    select node.place as owner, upstream.place as upstream
-    from node
-    join dependency on dependency.task_id = node.id
-    join node as upstream on upstream.id = dependency.upstream_id
-  )
-  select coalesce(array_agg(owner order by owner, upstream), '{}'), array_agg(upstream order by owner, upstream)
-  into owners, upstreams
-  from edge;
-  is_open := array_fill(null::boolean, array[cardinality(tasks)]);
-  cursors := array_fill(0, array[cardinality(tasks)]);
-  ends := cursors;
-  for edge in 1 .. cardinality(owners) loop
-    at := owners[edge];
-    if ends[at] = 0 then
-      cursors[at] := edge - 1;
-    end if;
-    ends[at] := edge;
-  end loop;
-
-  for root in 1 .. cardinality(tasks) loop
-    if is_open[root] is null then
-      depth := 1;
-      path[1] := root;
-      is_open[root] := true;
-    end if;
-    while depth > 0 loop
-      at := path[depth];
-      if cursors[at] < ends[at] then
-        cursors[at] := cursors[at] + 1;
-        next := upstreams[cursors[at]];
-        if is_open[next] then
-          raise exception 'cycle: %', (
-            select string_agg('T-' || tasks[step], ' -> ' order by place)
-            from unnest(path[array_position(path, next):depth] || next) with ordinality as steps (step, place)
-          ) using errcode = 'check_violation', constraint = 'dependency_acyclic';
-        elsif is_open[next] is null then
-          depth := depth + 1;
-          path[depth] := next;
-          is_open[next] := true;
-        end if;
-      else
-        is_open[at] := false;
-        depth := depth - 1;
-      end if;
-    end loop;
-  end loop;
-  return null;
-end
-$$;
-create trigger dependency_acyclic after insert on dependency
-  referencing new table as added for each statement execute function refuse_cycles();
-create trigger dependency_stays_acyclic after update on dependency
-  referencing new table as added for each statement execute function refuse_cycles();
 
 create table lease (
   id bigint generated always as identity primary key,
@@ -261,6 +213,8 @@ create table lease (
   live_id bigint generated always as (case when state <> 'ended' then id end) stored,
   granted_at timestamptz not null default clock_now(),
   accepted_at timestamptz,
+  -- How long its holder may be silent, where that was asked for; else the setting.
+  life interval check (life between interval '10 seconds' and interval '24 hours'),
   expected_end timestamptz,
   expires_at timestamptz not null,
   ended_at timestamptz,
@@ -293,14 +247,61 @@ create table lease_card (
 create unique index lease_card_live on lease_card (card_id) where live;
 create index lease_card_history on lease_card (card_id, lease_id);
 
+-- Named resources of live leases; one live lease per name.
+create table lease_resource (
+  lease_id bigint not null,
+  name text not null check (char_length(name) between 1 and 80),
+  live boolean not null default true,
+  primary key (lease_id, name),
+  foreign key (lease_id, live) references lease (id, live) on update cascade
+);
+create unique index lease_resource_live on lease_resource (name) where live;
+
+-- Steps, and what their holder says of them: either may come without the other.
 create table progress (
   lease_id bigint primary key references lease on delete cascade,
-  step bigint not null check (step >= 0),
+  step bigint check (step >= 0),
   total bigint check (total >= 1),
   rate double precision check (rate >= 0),
   spread double precision not null default 0 check (spread >= 0),
-  reported_at timestamptz not null
+  reported_at timestamptz,
+  note text check (char_length(note) between 1 and 500),
+  noted_at timestamptz,
+  check ((step is null) = (reported_at is null)),
+  check ((note is null) = (noted_at is null))
 ) with (fillfactor = 50);
+
+-- What a finished task left: apart from it, so that claims read and write narrow rows.
+create table result (
+  task_id bigint primary key references task,
+  lease_id bigint not null,
+  output jsonb check (pg_column_size(output) <= 200000),
+  branch text check (char_length(branch) between 1 and 300),
+  created_at timestamptz not null default clock_now()
+);
+
+create table escalation (
+  id bigint generated always as identity primary key,
+  task_id bigint not null references task,
+  agent text not null check (char_length(agent) between 1 and 80),
+  message text not null check (char_length(message) between 1 and 4000),
+  created_at timestamptz not null default clock_now(),
+  answer text check (char_length(answer) between 1 and 4000),
+  answered_by text check (char_length(answered_by) between 1 and 80),
+  answered_at timestamptz,
+  check (num_nonnulls(answered_by, answered_at) in (0, 2))
+);
+create index escalation_open on escalation (id) where answered_at is null;
+create index escalation_task on escalation (task_id);
+
+create table comment (
+  id bigint generated always as identity primary key,
+  task_id bigint not null references task,
+  author text not null check (char_length(author) between 1 and 80),
+  body text not null check (char_length(body) between 1 and 4000),
+  created_at timestamptz not null default clock_now()
+);
+create index comment_task on comment (task_id, id);
 
 create table event (
   xid xid8 not null default pg_current_xact_id(),
@@ -319,15 +320,20 @@ create table event (
 create index event_at on event (at);
 create index event_task on event (task_id, xid, id) where task_id is not null;
 
+-- To one session, or to whichever session of an agent calls next.
 create table message (
   id bigint generated always as identity primary key,
-  session_id bigint not null references session on delete cascade,
+  agent_id bigint not null references agent,
+  session_id bigint references session on delete cascade,
+  project_id bigint references project,
+  task_id bigint references task,
   sender text not null check (char_length(sender) between 1 and 80),
   body text not null check (char_length(body) between 1 and 4000),
   sent_at timestamptz not null default clock_now(),
   read_at timestamptz
 );
-create index message_unread on message (session_id, id) where read_at is null;
+create index message_unread on message (agent_id, id) where read_at is null;
+create index message_session on message (session_id) where session_id is not null;
 
 -- Who does the orchestrator's duties: one row, taken over when it has expired.
 create table leader (

@@ -8,3 +8,4 @@ down_revision = None
 
 def upgrade() -> None:
     run_file("0001_first.sql")
+    run_file("0001_graph.sql")

@@ -7,7 +7,7 @@ from warploom.bus.hints import Bus
 from warploom.config import Settings
 from warploom.domain.errors import MalformedInput, Unreachable
 from warploom.domain.surveys import SurveyRules
-from warploom.domain.tickets import HeadStarts
+from warploom.domain.tasks import HeadStarts
 from warploom.orchestrator.reach import Reach
 from warploom.services.cards import CardService
 from warploom.services.changes import Changes

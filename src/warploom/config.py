@@ -57,6 +57,11 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("p0_head_start_minutes", "60", "How much earlier a p0 ticket counts as having come."),
     Setting("p1_head_start_minutes", "30", "How much earlier a p1 ticket counts as having come."),
+    Setting("max_attempts", "3", "How often a task is tried before it is a dead letter, where it does not say itself."),
+    Setting("retry_base_seconds", "60", "How long to wait before the second attempt at a task; doubles with each."),
+    Setting("retry_max_seconds", "3600", "The longest wait before another attempt."),
+    Setting("toolsets", "gpu,graph", "Which groups of tools agents see: gpu, graph, admin, or all."),
+    Setting("capabilities", "", "What this host can do, such as docker; tasks may need it. With commas between."),
     Setting("event_days", "90", "How long events are kept."),
     Setting("pool_size", "10", "Database connections of one server process."),
 )
@@ -89,6 +94,11 @@ class Settings:
     foreign_quiet: timedelta
     p0_head_start: timedelta
     p1_head_start: timedelta
+    max_attempts: int
+    retry_base: timedelta
+    retry_most: timedelta
+    toolsets: tuple[str, ...]
+    capabilities: tuple[str, ...]
     event_time: timedelta
     pool_size: int
     source: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, compare=False)
@@ -139,6 +149,9 @@ def _build(home: Path, values: Mapping[str, str]) -> Settings:
     def text(name: str) -> str | None:
         return values[name].strip() or None
 
+    def names(name: str) -> tuple[str, ...]:
+        return tuple(part.strip() for part in values[name].split(",") if part.strip())
+
     def seconds(name: str, least: float = 0.05) -> timedelta:
         return timedelta(seconds=_number(values, name, least))
 
@@ -154,7 +167,7 @@ def _build(home: Path, values: Mapping[str, str]) -> Settings:
         port=int(_number(values, "port", 0)),
         key=text("key"),
         operator_key=text("operator_key"),
-        allowed_hosts=tuple(name.strip() for name in values["allowed_hosts"].split(",") if name.strip()),
+        allowed_hosts=names("allowed_hosts"),
         agent=text("agent"),
         project=values["project"],
         session=text("session"),
@@ -168,6 +181,11 @@ def _build(home: Path, values: Mapping[str, str]) -> Settings:
         foreign_quiet=seconds("foreign_quiet_seconds", 0),
         p0_head_start=minutes("p0_head_start_minutes"),
         p1_head_start=minutes("p1_head_start_minutes"),
+        max_attempts=int(_number(values, "max_attempts", 1)),
+        retry_base=seconds("retry_base_seconds"),
+        retry_most=seconds("retry_max_seconds"),
+        toolsets=names("toolsets"),
+        capabilities=names("capabilities"),
         event_time=timedelta(days=_number(values, "event_days", 1)),
         pool_size=int(_number(values, "pool_size", 2)),
         source=dict(values),

@@ -68,7 +68,7 @@ insert into queue (card_id, order_key, task_id) select 1 + id % 32, order_key, i
 insert into task (project_id, kind, state, title, ready_at, order_key)
 select 1, 'work', 'ready', 'work ' || n, now(), now() + n * interval '1 second' from generate_series(1, 4000) as n;
 insert into event (kind, session_id, task_id) select 'lease.granted', 1 + n % 20000, n from generate_series(1, 20000) as n;
-insert into message (session_id, sender, body, read_at) select id, 'warploom', 'missed', now() from session;
+insert into message (agent_id, session_id, sender, body, read_at) select agent_id, id, 'warploom', 'missed', now() from session;
 """
 
 

@@ -9,8 +9,9 @@ import pytest
 from support.rows import Sql, add_card, add_edge, add_host, add_lease, add_session, add_ticket, add_work, claim
 from warploom.domain.cards import Condition, Service
 from warploom.domain.etas import EtaWord
+from warploom.domain.failures import FailureClass
 from warploom.domain.leases import EnvStyle, LeaseEnd, LeaseState
-from warploom.domain.tickets import Priority, TaskKind, TaskState
+from warploom.domain.tasks import Priority, TaskKind, TaskState
 
 FINISHED = ["done", "failed", "cancelled", "dead_letter"]
 
@@ -28,6 +29,7 @@ async def card(sql: Sql) -> int:
         ("task_kind", TaskKind),
         ("lease_state", LeaseState),
         ("lease_end", LeaseEnd),
+        ("failure_class", FailureClass),
         ("env_style", EnvStyle),
         ("card_service", Service),
         ("card_condition", Condition),
@@ -44,6 +46,7 @@ async def test_every_type_of_the_schema_is_held_against_the_domain(schema: Sql) 
         "card_condition",
         "card_service",
         "env_style",
+        "failure_class",
         "lease_end",
         "lease_state",
         "task_kind",
@@ -296,8 +299,8 @@ async def test_a_graph_of_very_many_paths_is_checked_at_once(sql: Sql) -> None:
 async def test_a_large_graph_is_checked_in_one_go(sql: Sql) -> None:
     await sql.execute(
         """
-        insert into task (project_id, kind, state, title)
-        select 1, 'work', 'pending', 'work ' || number from generate_series(1, 10000) as number
+        insert into task (project_id, kind, state, title, ready_at, order_key)
+        select 1, 'work', 'ready', 'work ' || number, now(), now() from generate_series(1, 10000) as number
         """
     )
     edges = {(task, max(1, task - step)) for task in range(2, 10_001) for step in (1, 7, 300)}

@@ -47,8 +47,8 @@ async def add_ticket(sql: Sql, **facts: Any) -> int:
 
 
 async def add_work(sql: Sql, title: str = "work", project: int = 1) -> int:
-    """Insert a pending task that needs no card."""
-    return await add_ticket(sql, kind="work", state="pending", title=title, need_count=0, project_id=project)
+    """Insert a ready task that needs no card."""
+    return await add_ticket(sql, kind="work", title=title, need_count=0, project_id=project)
 
 
 async def claim(sql: Sql, task: int, cards: list[int], *, state: str = "active") -> int:

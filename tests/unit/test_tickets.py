@@ -11,15 +11,13 @@ from warploom.domain.cards import Condition, KnownCard, Service
 from warploom.domain.errors import Impossible, MalformedInput, NotFound
 from warploom.domain.identifiers import CardId, HostId
 from warploom.domain.leases import EnvStyle
+from warploom.domain.tasks import HeadStarts, Priority, parse_priority
 from warploom.domain.tickets import (
     CardNeed,
-    HeadStarts,
-    Priority,
     Wish,
     card_by_name,
     fitting_cards,
     parse_need,
-    parse_priority,
     read_wish,
     resolve_cards,
 )

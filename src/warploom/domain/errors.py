@@ -60,6 +60,27 @@ class NotAllowed(WarploomError):
     status = 403
 
 
+class Taken(WarploomError):
+    """Somebody else has it: the answer names who."""
+
+    code = "taken"
+    status = 409
+
+
+class NotReady(WarploomError):
+    """The task cannot make this move as it stands: it waits, is over, or nobody has claimed it."""
+
+    code = "not_ready"
+    status = 409
+
+
+class PlanRefused(WarploomError):
+    """A plan has faults, all of which are named; nothing of it was written."""
+
+    code = "plan"
+    status = 422
+
+
 class CycleFound(WarploomError):
     """An edge would make tasks wait for one another for ever."""
 

@@ -20,6 +20,29 @@ class EventKind(StrEnum):
     LEASE_EXPIRED = "lease.expired"
     LEASE_LAPSED = "lease.lapsed"
     LEASE_WITHDRAWN = "lease.withdrawn"
+    TASK_CREATED = "task.created"
+    TASK_PROMOTED = "task.promoted"
+    TASK_UPDATED = "task.updated"
+    TASK_COMMENTED = "task.commented"
+    TASK_CLAIMED = "task.claimed"
+    TASK_DONE = "task.done"
+    TASK_FAILED = "task.failed"
+    TASK_RETRIED = "task.retried"
+    TASK_DEAD_LETTER = "task.dead_letter"
+    TASK_ESCALATED = "task.escalated"
+    TASK_ANSWERED = "task.answered"
+    TASK_RESET = "task.reset"
+    TASK_CANCELLED = "task.cancelled"
+    TASK_SKIPPED = "task.skipped"
+    TASK_RETURNED = "task.returned"
+    TASK_UNBLOCKED = "task.unblocked"
+    TASK_BLOCKED = "task.blocked"
+    TASK_CLOSED = "task.closed"
+    GRAPH_IMPORTED = "graph.imported"
+    PROJECT_CREATED = "project.created"
+    PROJECT_COMPLETED = "project.completed"
+    PROJECT_ARCHIVED = "project.archived"
+    MESSAGE_SENT = "message.sent"
     CARD_FOUND = "card.found"
     CARD_CONDITION = "card.condition"
     CARD_DRAINED = "card.drained"
@@ -28,6 +51,7 @@ class EventKind(StrEnum):
     HOST_SILENT = "host.silent"
     HOST_BACK = "host.back"
     SESSION_STARTED = "session.started"
+    SESSION_SILENT = "session.silent"
 
 
 SENTENCES: dict[EventKind, str] = {
@@ -43,6 +67,29 @@ SENTENCES: dict[EventKind, str] = {
     EventKind.LEASE_EXPIRED: "the lease of {agent} on {cards} expired in silence",
     EventKind.LEASE_LAPSED: "the offer of {cards} to {agent} lapsed",
     EventKind.LEASE_WITHDRAWN: "{agent} gave the offer of {cards} back",
+    EventKind.TASK_CREATED: "{agent} created '{title}'",
+    EventKind.TASK_PROMOTED: "{agent} promoted the idea '{title}' to a task",
+    EventKind.TASK_UPDATED: "{agent} changed {fields} of '{title}'",
+    EventKind.TASK_COMMENTED: "{agent} commented on '{title}'",
+    EventKind.TASK_CLAIMED: "{agent} claimed '{title}'",
+    EventKind.TASK_DONE: "{agent} finished '{title}'",
+    EventKind.TASK_FAILED: "'{title}' failed ({failure}), attempt {attempt}: {reason}",
+    EventKind.TASK_RETRIED: "'{title}' may be tried again",
+    EventKind.TASK_DEAD_LETTER: "'{title}' was given up after attempt {attempt} ({failure}): {reason}",
+    EventKind.TASK_ESCALATED: "{agent} asks for help with '{title}'",
+    EventKind.TASK_ANSWERED: "{agent} answered on '{title}'",
+    EventKind.TASK_RESET: "{agent} put '{title}' back to be claimed again",
+    EventKind.TASK_CANCELLED: "{agent} cancelled '{title}': {reason}",
+    EventKind.TASK_SKIPPED: "{agent} lets the graph go on without '{title}': {reason}",
+    EventKind.TASK_RETURNED: "'{title}' may be claimed by anybody again: {reason}",
+    EventKind.TASK_UNBLOCKED: "{count} ready after {task}: {tasks}",
+    EventKind.TASK_BLOCKED: "{count} blocked by {task}: {tasks}",
+    EventKind.TASK_CLOSED: "{count} closed with {task}: {tasks}",
+    EventKind.GRAPH_IMPORTED: "{agent} imported {count} tasks",
+    EventKind.PROJECT_CREATED: "{agent} created the project '{title}'",
+    EventKind.PROJECT_COMPLETED: "the project '{title}' has no open task left",
+    EventKind.PROJECT_ARCHIVED: "{agent} archived the project '{title}'",
+    EventKind.MESSAGE_SENT: "{sender} wrote to {agent}",
     EventKind.CARD_FOUND: "{cards} found: {model}, {memory}",
     EventKind.CARD_CONDITION: "{cards} is {condition}{detail}",
     EventKind.CARD_DRAINED: "{agent} drains {cards}: {reason}",
@@ -51,6 +98,7 @@ SENTENCES: dict[EventKind, str] = {
     EventKind.HOST_SILENT: "host {host} has been silent for {silent}: nothing is granted there",
     EventKind.HOST_BACK: "host {host} is back",
     EventKind.SESSION_STARTED: "{agent} started a session",
+    EventKind.SESSION_SILENT: "{agent} has been silent for {silent} and holds {leases}",
 }
 
 

@@ -24,7 +24,7 @@ def _parse(letter: str, noun: str, text: str) -> int:
         shown = text.strip()[:24]
         raise MalformedInput(
             f"{shown!r} is not a {noun}.",
-            f"A {noun} looks like {letter}-17; `gpu_survey` or `warploom status` shows them.",
+            f"A {noun} looks like {letter}-17; `loom_status`, `gpu_survey` or `warploom status` shows them.",
         )
     return int(found[1])
 
@@ -32,6 +32,11 @@ def _parse(letter: str, noun: str, text: str) -> int:
 def parse_ticket(text: str) -> TaskId:
     """Read `T-17`, raising MalformedInput for anything else."""
     return TaskId(_parse("T", "ticket", text))
+
+
+def parse_task(text: str) -> TaskId:
+    """Read `T-17`, raising MalformedInput for anything else; a task's number is its ticket's."""
+    return TaskId(_parse("T", "task", text))
 
 
 def parse_lease(text: str) -> LeaseId:
@@ -42,6 +47,9 @@ def parse_lease(text: str) -> LeaseId:
 def ticket_name(task: int) -> str:
     """Write a task's number as people say it."""
     return f"T-{task}"
+
+
+task_name = ticket_name
 
 
 def lease_name(lease: int) -> str:

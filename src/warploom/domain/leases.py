@@ -36,6 +36,11 @@ class LeaseEnd(StrEnum):
     EXPIRED = "expired"
     LAPSED = "lapsed"
     WITHDRAWN = "withdrawn"
+    DONE = "done"
+    FAILED = "failed"
+    ESCALATED = "escalated"
+    RESET = "reset"
+    CANCELLED = "cancelled"
 
 
 END_SENTENCES: dict[LeaseEnd, str] = {
@@ -43,6 +48,11 @@ END_SENTENCES: dict[LeaseEnd, str] = {
     LeaseEnd.EXPIRED: "its holder was silent for a whole lease time",
     LeaseEnd.LAPSED: "the offer was not accepted in time",
     LeaseEnd.WITHDRAWN: "its holder left the queue before accepting it",
+    LeaseEnd.DONE: "its task was done",
+    LeaseEnd.FAILED: "its task failed",
+    LeaseEnd.ESCALATED: "its holder asked for help",
+    LeaseEnd.RESET: "its task was given back to be claimed again",
+    LeaseEnd.CANCELLED: "its task was cancelled",
 }
 
 

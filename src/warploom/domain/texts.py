@@ -32,6 +32,20 @@ def optional_line(text: str | None, field: str, limit: int = TITLE_LIMIT) -> str
     return one_line(text, field, limit) if text and text.strip() else None
 
 
+def long_text(text: str | None, field: str, limit: int = TEXT_LIMIT) -> str | None:
+    """Return a text of several lines as it was written, or None for a missing or blank one.
+
+    Raise MalformedInput when it is longer than `limit` characters. Marks that a terminal or a reader of lines might obey
+    (all control and format characters but newline and tab) become spaces.
+    """
+    if text is None or not text.strip():
+        return None
+    if len(text) > limit:
+        raise MalformedInput(f"The {field} has {len(text):,} characters.", f"Use at most {limit:,}.")
+    unified = text.replace("\r\n", "\n").replace("\r", "\n").strip()
+    return "".join(mark if mark in "\n\t" or unicodedata.category(mark)[0] != "C" else " " for mark in unified)
+
+
 def cut_line(text: str | None, limit: int) -> str | None:
     """Clean a text as `one_line` does, but cut it where it is too long, and return None for a missing or blank one."""
     return _cleaned((text or "")[: limit * 4])[:limit] or None

@@ -4,73 +4,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 
 from warploom.domain.cards import Condition, KnownCard
 from warploom.domain.errors import Impossible, MalformedInput, NotFound
 from warploom.domain.etas import EtaView
 from warploom.domain.identifiers import CardId, HostId
 from warploom.domain.leases import EnvStyle, run_length
+from warploom.domain.tasks import Priority, parse_priority
 from warploom.domain.texts import one_line, optional_line, spoken_list, spoken_memory
 
 MOST_CARDS = 64
-
-
-class TaskState(StrEnum):
-    """Where a task stands; `domain` and schema name the same states and moves."""
-
-    IDEA = "idea"
-    DECOMPOSED = "decomposed"
-    PENDING = "pending"
-    READY = "ready"
-    CLAIMED = "claimed"
-    DONE = "done"
-    FAILED = "failed"
-    BLOCKED = "blocked"
-    CANCELLED = "cancelled"
-    DEAD_LETTER = "dead_letter"
-
-
-class TaskKind(StrEnum):
-    """What a task is; a GPU request is a task of kind gpu."""
-
-    WORK = "work"
-    GPU = "gpu"
-    JOB = "job"
-    BARRIER = "barrier"
-    EPIC = "epic"
-    IDEA = "idea"
-    QUESTION = "question"
-    SKILL = "skill"
-    LAND = "land"
-
-
-class Priority(IntEnum):
-    """p0 starts 60 minutes ahead of p2, p1 30 minutes; age always wins in the end."""
-
-    P0 = 0
-    P1 = 1
-    P2 = 2
-
-
-@dataclass(frozen=True, slots=True)
-class HeadStarts:
-    """How much earlier a priority counts as having become ready; settings."""
-
-    p0: timedelta = timedelta(minutes=60)
-    p1: timedelta = timedelta(minutes=30)
-
-    def of(self, priority: Priority) -> timedelta:
-        """Return the head start of one priority."""
-        return {Priority.P0: self.p0, Priority.P1: self.p1}.get(priority, timedelta(0))
-
-
-def parse_priority(text: str | int) -> Priority:
-    """Read 'p0', 'p1', 'p2' or 0, 1, 2."""
-    found = str(text).strip().lower().removeprefix("p")
-    if found not in ("0", "1", "2"):
-        raise MalformedInput(f"{str(text)[:20]!r} is not a priority.", "Use p0 (urgent), p1 or p2 (normal).")
-    return Priority(int(found))
 
 
 def parse_env_style(text: str) -> EnvStyle:

@@ -18,8 +18,9 @@ from warploom.domain.leases import (
     run_length,
 )
 from warploom.domain.sessions import Actor
+from warploom.domain.tasks import TaskState
 from warploom.domain.texts import REASON_LIMIT, one_line, spoken_duration
-from warploom.domain.tickets import CardNeed, TaskState, room_for
+from warploom.domain.tickets import CardNeed, room_for
 from warploom.services.changes import Change, Changes, names
 from warploom.services.grants import GrantTimes, Round, grant_possible
 from warploom.store import cards as card_store

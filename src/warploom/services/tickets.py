@@ -14,13 +14,12 @@ from warploom.domain.leases import END_SENTENCES, HeldCard, LeaseState, exports
 from warploom.domain.queues import forecast
 from warploom.domain.reasons import Ahead, waiting_chain
 from warploom.domain.sessions import Actor
+from warploom.domain.tasks import HeadStarts, TaskState
 from warploom.domain.texts import spoken_list
 from warploom.domain.tickets import (
     GpuRequest,
-    HeadStarts,
     Me,
     Standing,
-    TaskState,
     TicketAnswer,
     resolve_cards,
 )

@@ -9,8 +9,10 @@ from warploom.store.database import Connection
 _FACTS: Final[LiteralString] = """
 select split_part(current_setting('server_version'), ' ', 1) as version,
   oldest.age, oldest.pid,
-  (select count(*) from task where state = 'ready' and need_count > 0 and exists (select from queue where task_id = task.id)) as waiting,
-  (select count(*) from task where state = 'ready' and need_count > 0 and not exists (select from queue where task_id = task.id)) as strays
+  (select count(*) from task where state = 'ready' and need_count > 0 and session_id is not null
+    and exists (select from queue where task_id = task.id)) as waiting,
+  (select count(*) from task where state = 'ready' and need_count > 0 and session_id is not null
+    and not exists (select from queue where task_id = task.id)) as strays
 from (select 1) as one
 left join lateral (
   select clock_timestamp() - xact_start as age, pid from pg_stat_activity

@@ -7,7 +7,7 @@ from typing import Final, LiteralString
 from warploom.domain.etas import Pace
 from warploom.domain.identifiers import AgentId, CardId, HostId, LeaseId, ProjectId, SessionId, TaskId, ticket_name
 from warploom.domain.leases import LeaseEnd, LeaseFate, LeaseState
-from warploom.domain.tickets import TaskState
+from warploom.domain.tasks import TaskState
 from warploom.store.cards import read_pace
 from warploom.store.database import Connection, Record
 
@@ -35,7 +35,7 @@ where lease.id = $1
 _ACCEPT: Final[LiteralString] = """
 update lease
 set state = 'active', accepted_at = clock_now(), session_id = coalesce($2, lease.session_id),
-  expected_end = clock_now() + task.run_time, expires_at = clock_now() + $3::interval
+  expected_end = clock_now() + task.run_time, expires_at = clock_now() + coalesce(lease.life, $3::interval)
 from task
 where lease.id = $1 and lease.state = 'offered' and task.id = lease.task_id
   and ($4 or lease.expires_at > clock_now())
@@ -43,7 +43,7 @@ returning lease.id
 """
 
 _RENEW: Final[LiteralString] = """
-update lease set expires_at = greatest(expires_at, clock_now() + $3::interval), session_id = coalesce($2, session_id)
+update lease set expires_at = greatest(expires_at, clock_now() + coalesce(life, $3::interval)), session_id = coalesce($2, session_id)
 where id = $1 and state = 'active'
 """
 
@@ -110,9 +110,9 @@ limit 100
 
 _SEEN: Final[LiteralString] = """
 with seen as (
-  select lease.id from lease where lease.id = any($1::bigint[]) and lease.state = 'active' order by lease.id for update
+  select lease.id, lease.life from lease where lease.id = any($1::bigint[]) and lease.state = 'active' order by lease.id for update
 )
-update lease set expires_at = greatest(lease.expires_at, clock_now() + $2::interval) from seen where lease.id = seen.id
+update lease set expires_at = greatest(lease.expires_at, clock_now() + coalesce(seen.life, $2::interval)) from seen where lease.id = seen.id
 """
 
 _SPARE: Final[LiteralString] = """

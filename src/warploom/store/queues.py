@@ -36,7 +36,7 @@ where $1::bigint[] is null or card.id = any($1::bigint[])
 """
 
 _TOTAL: Final[LiteralString] = """
-select count(*) as waiting, min(ready_at) as oldest from task where state = 'ready' and need_count > 0
+select count(*) as waiting, min(ready_at) as oldest from task where state = 'ready' and need_count > 0 and session_id is not null
 """
 
 _PLACES: Final[LiteralString] = """
@@ -78,7 +78,7 @@ _WIDEN: Final[LiteralString] = """
 select task.id, task.need_count, task.need_memory_mib, task.need_model,
   array(select queue.card_id from queue where queue.task_id = task.id) as candidates
 from task
-where task.state = 'ready' and task.need_count > 0 and cardinality(task.need_cards) = 0
+where task.state = 'ready' and task.need_count > 0 and task.session_id is not null and cardinality(task.need_cards) = 0
   and exists (select from queue where queue.task_id = task.id)
 """
 

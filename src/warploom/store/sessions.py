@@ -26,18 +26,23 @@ with found as (
 ), beat as (
   insert into heartbeat (session_id, seen_at)
   select found.id, clock_now() from found
-  on conflict (session_id) do update set seen_at = excluded.seen_at
+  on conflict (session_id) do update set seen_at = excluded.seen_at, silent_since = null
     where heartbeat.seen_at not between excluded.seen_at - least(interval '1 second', $5::interval / 4) and excluded.seen_at
+      or heartbeat.silent_since is not null
 ), live as (
-  select lease.id from lease
+  select lease.id, lease.life from lease
   where lease.session_id = (select found.id from found) and lease.state = 'active'
-    and lease.expires_at < clock_now() + $5::interval - least(interval '1 second', $5::interval / 4)
+    and lease.expires_at < clock_now() + coalesce(lease.life, $5::interval) - least(interval '1 second', $5::interval / 4)
   order by lease.id
   for update
 ), pushed as (
-  update lease set expires_at = greatest(lease.expires_at, clock_now() + $5::interval) from live where lease.id = live.id
+  update lease set expires_at = greatest(lease.expires_at, clock_now() + coalesce(live.life, $5::interval))
+  from live where lease.id = live.id
 )
-select found.*, exists (select from message where message.session_id = found.id and message.read_at is null) as has_unread
+select found.*, exists (
+    select from message
+    where message.agent_id = found.agent_id and message.read_at is null and coalesce(message.session_id, found.id) = found.id
+  ) as has_unread
 from found
 """
 
@@ -73,11 +78,17 @@ returning id
 
 _READ_NOTICES: Final[LiteralString] = """
 update message set read_at = clock_now()
-where id in (select id from message where session_id = $1 and read_at is null order by id limit 20 for update skip locked)
+where id in (
+  select message.id from message join session on session.agent_id = message.agent_id
+  where session.id = $1 and message.read_at is null and coalesce(message.session_id, $1) = $1
+  order by message.id limit 20 for update of message skip locked
+)
 returning sent_at, sender, body
 """
 
-_SEND: Final[LiteralString] = "insert into message (session_id, sender, body) values ($1, $2, $3)"
+_SEND: Final[LiteralString] = """
+insert into message (agent_id, session_id, sender, body) select agent_id, id, $2, $3 from session where id = $1
+"""
 
 _PRUNE: Final[LiteralString] = """
 delete from session

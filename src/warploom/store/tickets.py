@@ -9,7 +9,8 @@ from warploom.domain.etas import Span
 from warploom.domain.identifiers import AgentId, CardId, HostId, ProjectId, SessionId, TaskId
 from warploom.domain.leases import EnvStyle, LeaseEnd, LeaseState
 from warploom.domain.sessions import Actor
-from warploom.domain.tickets import GpuRequest, TaskState
+from warploom.domain.tasks import TaskState
+from warploom.domain.tickets import GpuRequest
 from warploom.store.database import Connection, Record
 
 _COLUMNS: Final[LiteralString] = """
@@ -47,9 +48,11 @@ where project_id = $1 and agent_id = $2 and purpose = $3 and state in ('pending'
 _INSERT: Final[LiteralString] = """
 insert into task (
   project_id, kind, state, title, purpose, priority, agent_id, session_id,
-  need_count, need_cards, need_memory_mib, need_model, env_style, run_time, ready_at, order_key
+  need_count, need_cards, need_memory_mib, need_model, env_style, run_time, head_start, ready_at, order_key, creator_id
 )
-values ($1, 'gpu', 'ready', $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::text::env_style, $12, clock_now(), clock_now() - $13::interval)
+values (
+  $1, 'gpu', 'ready', $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::text::env_style, $12, $13, clock_now(), clock_now() - $13::interval, $5
+)
 on conflict (project_id, agent_id, purpose)
   where purpose is not null and state in ('pending', 'ready', 'claimed', 'blocked')
 do nothing
@@ -86,7 +89,7 @@ update task set promised_start = $2, promised_word = $3 where id = $1 and state 
 
 _STRAYS: Final[LiteralString] = """
 select id from task
-where state = 'ready' and need_count > 0 and not exists (select from queue where queue.task_id = task.id)
+where state = 'ready' and need_count > 0 and session_id is not null and not exists (select from queue where queue.task_id = task.id)
 order by order_key, id
 limit 100
 """
