@@ -3,38 +3,25 @@
 import time
 from collections.abc import Iterable, Iterator
 from random import Random
-from typing import Any, TypeVar
-from urllib.parse import quote, urlencode
 
-import msgspec
-
-from warploom.client.identity import headers_of
-from warploom.client.transport import Transport
+from warploom.client.calls import part, query_of
+from warploom.client.claims import ClaimCalls
+from warploom.client.repairs import RepairCalls
+from warploom.client.tasks import TaskCalls
 from warploom.domain.cards import DrainAnswer, Rack
-from warploom.domain.errors import Busy, MalformedInput, NotAllowed, Unreachable, WarploomError, every_error
+from warploom.domain.errors import Busy, MalformedInput, Unreachable
 from warploom.domain.events import EventPage, EventView
 from warploom.domain.health import Check, Health
 from warploom.domain.hosts import Orders, Survey, SurveyAnswer
 from warploom.domain.leases import LeaseAnswer
-from warploom.domain.sessions import Caller
 from warploom.domain.tickets import Heartbeat, Me, TicketAnswer, Wish
 
-T = TypeVar("T")
-
-ANSWER_SECONDS = 20.0
-LONGEST_POLL = 55
 _STREAM_SILENCE = 60.0
 _SPREAD = Random()  # noqa: S311  (spreads load, no secret; its own, so that nobody else's numbers depend on it)
-_ERRORS: dict[str, type[WarploomError]] = {error.code: error for error in every_error()}
 
 
-class Client:
+class Client(TaskCalls, ClaimCalls, RepairCalls):
     """A connection to one server on behalf of one caller; safe to use from several threads."""
-
-    def __init__(self, url: str, caller: Caller | None = None, key: str | None = None) -> None:
-        self.url = url.rstrip("/")
-        self._transport = Transport(url)
-        self._headers = {"Accept": "application/json", **headers_of(caller or Caller(), key)}
 
     def close(self) -> None:
         """Close the kept connections."""
@@ -56,35 +43,33 @@ class Client:
 
     def explain(self, ticket: str) -> TicketAnswer:
         """Say where a ticket stands and why."""
-        return self._call("GET", f"/api/v1/tickets/{_part(ticket)}", TicketAnswer)
+        return self._call("GET", f"/api/v1/tickets/{part(ticket)}", TicketAnswer)
 
     def leave(self, ticket: str) -> TicketAnswer:
         """Take a ticket out of its queue; leaving twice is success."""
-        return self._call("DELETE", f"/api/v1/tickets/{_part(ticket)}", TicketAnswer)
+        return self._call("DELETE", f"/api/v1/tickets/{part(ticket)}", TicketAnswer)
 
     def wait(self, ticket: str, seconds: float = 25) -> TicketAnswer:
         """Answer as soon as the ticket is no longer queued, or after `seconds` (at most 55) with its standing."""
-        bounded = min(max(seconds, 0), LONGEST_POLL)
-        path = f"/api/v1/tickets/{_part(ticket)}/wait?seconds={bounded:g}"
-        return self._call("GET", path, TicketAnswer, seconds=bounded + ANSWER_SECONDS)
+        return self._poll(f"/api/v1/tickets/{part(ticket)}/wait", TicketAnswer, seconds)
 
     def accept(self, lease: str) -> LeaseAnswer:
         """Take up an offer."""
-        return self._call("POST", f"/api/v1/leases/{_part(lease)}/accept", LeaseAnswer, {})
+        return self._call("POST", f"/api/v1/leases/{part(lease)}/accept", LeaseAnswer, {})
 
     def extend(self, lease: str, minutes: float, reason: str) -> LeaseAnswer:
         """Say that a job needs `minutes` more, and why, so that the queue's estimates stay honest."""
         body = {"minutes": minutes, "reason": reason}
-        return self._call("POST", f"/api/v1/leases/{_part(lease)}/extend", LeaseAnswer, body)
+        return self._call("POST", f"/api/v1/leases/{part(lease)}/extend", LeaseAnswer, body)
 
     def report(self, lease: str, step: int, total: int | None = None) -> LeaseAnswer:
         """Report how far a job is."""
         body = {"step": step, "total": total}
-        return self._call("POST", f"/api/v1/leases/{_part(lease)}/report", LeaseAnswer, body)
+        return self._call("POST", f"/api/v1/leases/{part(lease)}/report", LeaseAnswer, body)
 
     def release(self, lease: str) -> LeaseAnswer:
         """Give the cards back; releasing twice is success."""
-        return self._call("POST", f"/api/v1/leases/{_part(lease)}/release", LeaseAnswer, {})
+        return self._call("POST", f"/api/v1/leases/{part(lease)}/release", LeaseAnswer, {})
 
     def me(self) -> Me:
         """What this session holds, waits for and has not read."""
@@ -104,19 +89,15 @@ class Client:
 
     def survey(self, host: str, survey: Survey) -> SurveyAnswer:
         """Tell what a host saw on its cards."""
-        return self._call("POST", f"/api/v1/hosts/{_part(host)}/survey", SurveyAnswer, survey)
+        return self._call("POST", f"/api/v1/hosts/{part(host)}/survey", SurveyAnswer, survey)
 
     def orders(self, host: str, cursor: str | None = None, seconds: float = 25) -> Orders:
         """Wait up to `seconds` (at most 55) for something a host should do."""
-        bounded = min(max(seconds, 0), LONGEST_POLL)
-        query = urlencode({"seconds": f"{bounded:g}"} | ({"cursor": cursor} if cursor else {}))
-        path = f"/api/v1/hosts/{_part(host)}/orders?{query}"
-        return self._call("GET", path, Orders, seconds=bounded + ANSWER_SECONDS)
+        return self._poll(f"/api/v1/hosts/{part(host)}/orders", Orders, seconds, cursor=cursor or None)
 
     def events(self, after: str | None = None, limit: int = 100) -> EventPage:
         """Read the log right after a cursor; without one, its latest `limit` lines."""
-        query = urlencode({"limit": str(limit)} | ({"after": after} if after else {}))
-        return self._call("GET", f"/api/v1/events?{query}", EventPage)
+        return self._call("GET", f"/api/v1/events{query_of(limit=limit, after=after or None)}", EventPage)
 
     def event_stream(
         self, after: str | None = None, *, mine: bool = False, patience: float = 600
@@ -154,7 +135,7 @@ class Client:
             raise MalformedInput(
                 f"{card[:40]!r} is not a card.", "A card looks like local/0; `warploom status` shows them."
             )
-        path = f"/api/v1/cards/{_part(host)}/{_part(index)}/{verb}"
+        path = f"/api/v1/cards/{part(host)}/{part(index)}/{verb}"
         return self._call("POST", path, DrainAnswer, {"reason": reason, "preview": preview})
 
     def _stream(self, cursor: str, *, mine: bool) -> Iterator[EventView | None]:
@@ -167,38 +148,6 @@ class Client:
             yield None
             for data in _messages(lines):
                 yield self._decode(data, EventView) if data else None
-
-    def _call(self, method: str, path: str, kind: type[T], body: Any = None, seconds: float = ANSWER_SECONDS) -> T:
-        content = None if body is None else msgspec.json.encode(body)
-        headers = self._headers if content is None else self._headers | {"Content-Type": "application/json"}
-        reply = self._transport.send(method, path, headers, content, seconds)
-        if reply.status >= 300:
-            raise self._refusal(reply.status, reply.body)
-        return self._decode(reply.body, kind)
-
-    def _decode(self, body: bytes, kind: type[T]) -> T:
-        try:
-            return msgspec.json.decode(body, type=kind)
-        except msgspec.DecodeError as error:
-            raise Unreachable(
-                f"{self.url} answered in a way that this version does not understand: {error}.",
-                "Check that WARPLOOM_URL names a Warploom server, and use the same version here and there.",
-            ) from error
-
-    def _refusal(self, status: int, body: bytes) -> WarploomError:
-        try:
-            told = msgspec.json.decode(body, type=_Refusal).error
-        except msgspec.DecodeError:
-            return self._strange(status)
-        return _ERRORS.get(told.code, WarploomError)(told.cause, told.next)
-
-    def _strange(self, status: int) -> WarploomError:
-        if status in (401, 403):
-            return NotAllowed(f"{self.url} refused the call.", "Set WARPLOOM_KEY to the key of that server.")
-        return Unreachable(
-            f"{self.url} answered {status}, not as a Warploom server does.",
-            "Check that WARPLOOM_URL names a Warploom server, and try again in a moment.",
-        )
 
 
 def _messages(lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -214,20 +163,6 @@ def _messages(lines: Iterable[bytes]) -> Iterator[bytes]:
             data = []
 
 
-class _Told(msgspec.Struct):
-    code: str
-    cause: str
-    next: str = ""
-
-
-class _Refusal(msgspec.Struct):
-    error: _Told
-
-
 def pause_before(attempt: int) -> float:
     """Return the seconds to wait before an attempt (1 is the first repetition): doubling to 5 s, with jitter."""
     return min(5.0, 0.1 * 2 ** min(attempt, 10)) * _SPREAD.uniform(0.5, 1.0)
-
-
-def _part(text: str) -> str:
-    return quote(text.strip(), safe="") or "-"

@@ -19,6 +19,9 @@ MOST_ATTEMPTS = 100
 KEY_LIMIT = 300
 OUTPUT_LIMIT = 100_000
 
+Output = dict[str, Any] | list[Any] | str | int | float | bool | None
+"""What a task leaves behind: any JSON."""
+
 
 class TaskState(StrEnum):
     """Where a task stands; `domain` and schema name the same states and moves."""
@@ -398,7 +401,7 @@ class TaskAnswer:
     outcome: str | None = None
     failure: str | None = None
     retry_at: datetime | None = None
-    output: Any = None
+    output: Output = None
     branch: str | None = None
     finished_at: datetime | None = None
     comments: list[CommentView] = field(default_factory=list[CommentView])
