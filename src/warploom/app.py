@@ -16,6 +16,7 @@ from warploom.services.grants import GrantTimes
 from warploom.services.health import HealthService
 from warploom.services.hosts import HostService
 from warploom.services.leases import LeaseService, OfferRules
+from warploom.services.projects import ProjectService
 from warploom.services.sessions import SessionService
 from warploom.services.tickets import TicketRules, TicketService
 from warploom.store import migrations
@@ -37,6 +38,7 @@ class App:
     leases: LeaseService
     cards: CardService
     hosts: HostService
+    projects: ProjectService
     events: EventService
     health: HealthService
     duties: Reach
@@ -76,6 +78,7 @@ def build_app(settings: Settings, url: str | None = None) -> App:
         leases=leases,
         cards=CardService(changes, times),
         hosts=hosts,
+        projects=ProjectService(changes),
         events=EventService(changes),
         health=HealthService(database, bus),
         duties=Reach(database, leases, hosts, tickets, settings.event_time),

@@ -42,6 +42,7 @@ class EventKind(StrEnum):
     PROJECT_CREATED = "project.created"
     PROJECT_COMPLETED = "project.completed"
     PROJECT_ARCHIVED = "project.archived"
+    PROJECT_RESTORED = "project.restored"
     MESSAGE_SENT = "message.sent"
     CARD_FOUND = "card.found"
     CARD_CONDITION = "card.condition"
@@ -89,6 +90,7 @@ SENTENCES: dict[EventKind, str] = {
     EventKind.PROJECT_CREATED: "{agent} created the project '{title}'",
     EventKind.PROJECT_COMPLETED: "the project '{title}' has no open task left",
     EventKind.PROJECT_ARCHIVED: "{agent} archived the project '{title}'",
+    EventKind.PROJECT_RESTORED: "{agent} brought the project '{title}' back",
     EventKind.MESSAGE_SENT: "{sender} wrote to {agent}",
     EventKind.CARD_FOUND: "{cards} found: {model}, {memory}",
     EventKind.CARD_CONDITION: "{cards} is {condition}{detail}",

@@ -1,5 +1,6 @@
 """Projects: whose graph a task belongs to. Graphs are never shared between projects; the queues of cards always are."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -17,7 +18,7 @@ class ProjectView:
     """Tasks that are not over: pending, ready, claimed, blocked, and failed ones that will be tried again."""
     done: int
     percent: int
-    """Of all tasks but ideas and cancelled ones, how many are done."""
+    """Of the tasks that are open, done or given up, how many are done; 0 while there are none."""
     is_current: bool = False
     overdue: int = 0
     escalations: int = 0
@@ -42,3 +43,13 @@ class ProjectAnswer:
     project: ProjectView
     next: str
     notices: list[str] = field(default_factory=list[str])
+
+
+def percent_of(counts: Mapping[str, int], waiting: int) -> int:
+    """Return how far along a project is, from its tasks by state and how many of them are open; 100 only when all are done.
+
+    Ideas and cancelled tasks are no part of it, nor requests for cards that ended in silence.
+    """
+    done = counts.get("done", 0)
+    all_tasks = done + waiting + counts.get("dead_letter", 0)
+    return done * 100 // all_tasks if all_tasks else 0
