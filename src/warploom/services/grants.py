@@ -57,12 +57,17 @@ async def grant_possible(change: Change, times: GrantTimes, look: Round, now: da
     waiting = sorted((head.waiting for head in heads), key=lambda ticket: ticket.task in last)
     made: list[Granted] = []
     by_card = {card.card: card for card in cards}
+    resources = {head.waiting.task: head.resources for head in heads}
+    taken: set[str] = set()
     for decision in decide(slots_of(cards, now), waiting, now):
+        if resources[decision.task] & taken:
+            continue
         is_present = decision.task == look.present
         expires_in = times.lease if is_present else times.offer
         granted = await queue_store.grant(change.conn, decision, is_active=is_present, expires_in=expires_in)
         if granted is not None:
             made.append(granted)
+            taken |= resources[decision.task]
             _tell(change, granted, by_card)
     return made
 

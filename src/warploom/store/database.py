@@ -12,7 +12,7 @@ from typing import Any, Final, LiteralString, Protocol, TypeAlias
 
 import asyncpg
 
-from warploom.domain.errors import Busy, Unreachable, WarploomError
+from warploom.domain.errors import Busy, CycleFound, MalformedInput, NotReady, Unreachable, WarploomError
 
 Record: TypeAlias = Mapping[str, Any]
 
@@ -76,10 +76,29 @@ def _telling(slow: str) -> Generator[None]:
         raise _away() from error
     except _MET as error:
         raise Busy("Two changes met in the database.", "Nothing was changed; try again.") from error
+    except asyncpg.CheckViolationError as error:
+        raise _broken_rule(error) from error
+    except asyncpg.UniqueViolationError as error:
+        raise Busy("Two changes met in the database.", "Nothing was changed; try again.") from error
     except asyncpg.InsufficientResourcesError as error:
         raise Busy(
             "The database is short of connections, memory or disk space.", "Try again shortly; its log says which."
         ) from error
+
+
+def _broken_rule(error: Any) -> Exception:
+    """Say which of the schema's rules that callers can break was broken; any other is a fault of ours and stays one."""
+    if error.constraint_name == "dependency_acyclic":
+        path = str(error.message).removeprefix("cycle: ")
+        return CycleFound(f"That would be a cycle: {path}.", "Leave one of these dependencies out.")
+    if error.constraint_name == "dependency_project":
+        return MalformedInput("A dependency cannot join two projects.", "Name tasks of one project.")
+    if error.constraint_name == "task_met":
+        return NotReady(
+            "A task that is claimed or waits for a card cannot get another dependency.",
+            "Give it back first with `warploom reset`, or let it finish.",
+        )
+    return error
 
 
 async def _prepare(conn: Any) -> None:

@@ -5,14 +5,15 @@ from datetime import datetime, timedelta
 from typing import Final, LiteralString
 
 from warploom.domain.etas import Pace
+from warploom.domain.failures import FailureClass
 from warploom.domain.identifiers import AgentId, CardId, HostId, LeaseId, ProjectId, SessionId, TaskId, ticket_name
 from warploom.domain.leases import LeaseEnd, LeaseFate, LeaseState
-from warploom.domain.tasks import TaskState
+from warploom.domain.tasks import TaskKind, TaskState
 from warploom.store.cards import read_pace
 from warploom.store.database import Connection, Record
 
 _GET: Final[LiteralString] = """
-select lease.id, lease.task_id, task.title, task.project_id, task.run_time, lease.agent_id, agent.name as agent, lease.session_id,
+select lease.id, lease.task_id, task.title, task.kind::text, task.attempts, task.max_attempts, task.project_id, task.run_time, lease.agent_id, agent.name as agent, lease.session_id,
   lease.state::text, lease.granted_at, lease.expires_at, lease.expected_end, lease.ended_at, lease.ended::text,
   clock_now() as now, progress.step, progress.total, progress.rate, progress.spread, progress.reported_at,
   array(select lease_card.card_id from lease_card where lease_card.lease_id = lease.id order by 1) as cards,
@@ -33,13 +34,18 @@ where lease.id = $1
 """
 
 _ACCEPT: Final[LiteralString] = """
-update lease
-set state = 'active', accepted_at = clock_now(), session_id = coalesce($2, lease.session_id),
-  expected_end = clock_now() + task.run_time, expires_at = clock_now() + coalesce(lease.life, $3::interval)
-from task
-where lease.id = $1 and lease.state = 'offered' and task.id = lease.task_id
-  and ($4 or lease.expires_at > clock_now())
-returning lease.id
+with accepted as (
+  update lease
+  set state = 'active', accepted_at = clock_now(), session_id = coalesce($2, lease.session_id),
+    expected_end = clock_now() + task.run_time, expires_at = clock_now() + coalesce(lease.life, $3::interval)
+  from task
+  where lease.id = $1 and lease.state = 'offered' and task.id = lease.task_id
+    and ($4 or lease.expires_at > clock_now())
+  returning lease.id, lease.task_id
+), counted as (
+  update task set attempts = task.attempts + 1 from accepted where task.id = accepted.task_id
+)
+select id from accepted
 """
 
 _RENEW: Final[LiteralString] = """
@@ -83,11 +89,16 @@ with ended as (
 ), moved as (
   update task
   set state = $3::text::task_state, lease_id = null, outcome = $4,
-    finished_at = case when $3::text <> 'ready' then clock_now() end,
-    missed_offers = task.missed_offers + case when $3::text = 'ready' then 1 else 0 end
+    finished_at = case when $3::text in ('done', 'failed', 'cancelled', 'dead_letter') then clock_now() end,
+    missed_offers = case when $2::text = 'lapsed' then task.missed_offers + 1 else 0 end,
+    agent_id = case when $6 then null else task.agent_id end,
+    session_id = case when $6 then null else task.session_id end,
+    failure = $7::text::failure_class, retry_at = clock_now() + $8::interval,
+    escalated_at = case when $3::text = 'blocked' then clock_now() end,
+    attempts = case when $9 then 0 else task.attempts end
   from ended
   where task.id = ended.task_id and task.lease_id = ended.id
-  returning task.missed_offers
+  returning task.missed_offers, task.retry_at
 ), freed as (
   update card
   set condition = case when $5 and condition in ('clear', 'occupied') then 'settling' else condition end,
@@ -98,7 +109,7 @@ with ended as (
   join lease_card on lease_card.lease_id = ended.id
   where card.id = lease_card.card_id
 )
-select ended.ended_at, moved.missed_offers from ended left join moved on true
+select ended.ended_at, moved.missed_offers, moved.retry_at from ended left join moved on true
 """
 
 _DUE: Final[LiteralString] = """
@@ -159,6 +170,9 @@ class Lease:
     lease: LeaseId
     task: TaskId
     title: str
+    kind: TaskKind
+    attempts: int
+    max_attempts: int
     project: ProjectId
     run: timedelta | None
     agent: AgentId
@@ -184,14 +198,20 @@ class Ending:
     task_state: TaskState
     outcome: str | None = None
     was_used: bool = True
+    frees_task: bool = False
+    """Whether anybody may claim the task afterwards."""
+    failure: FailureClass | None = None
+    retry_in: timedelta | None = None
+    forgets_attempts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A lease that was just ended, and how many offers its ticket has missed."""
+    """A lease that was just ended, how many offers its ticket has missed, and when its task is tried again."""
 
     at: datetime
     missed: int
+    retry_at: datetime | None
 
 
 async def get_lease(conn: Connection, lease: LeaseId) -> Lease | None:
@@ -235,8 +255,19 @@ async def end_lease(conn: Connection, lease: LeaseId, ending: Ending) -> Ended |
 
     Expiry and lapse happen only once the database's clock says so. A draining card is drained by it.
     """
-    row = await conn.fetchrow(_END, lease, ending.end.value, ending.task_state.value, ending.outcome, ending.was_used)
-    return Ended(row["ended_at"], row["missed_offers"] or 0) if row else None
+    row = await conn.fetchrow(
+        _END,
+        lease,
+        ending.end.value,
+        ending.task_state.value,
+        ending.outcome,
+        ending.was_used,
+        ending.frees_task,
+        ending.failure.value if ending.failure else None,
+        ending.retry_in,
+        ending.forgets_attempts,
+    )
+    return Ended(row["ended_at"], row["missed_offers"] or 0, row["retry_at"]) if row else None
 
 
 async def due_leases(conn: Connection, state: LeaseState) -> list[LeaseId]:
@@ -275,6 +306,9 @@ def _lease(row: Record) -> Lease:
         lease=LeaseId(row["id"]),
         task=TaskId(row["task_id"]),
         title=row["title"],
+        kind=TaskKind(row["kind"]),
+        attempts=row["attempts"],
+        max_attempts=row["max_attempts"],
         project=ProjectId(row["project_id"]),
         run=row["run_time"],
         agent=AgentId(row["agent_id"]),

@@ -21,11 +21,15 @@ with heads as (
   where card.host_id = any($1::bigint[])
 )
 select task.id, task.need_count, task.run_time, task.title, agent.name as agent, task.priority, task.ready_at,
-  task.order_key, array(select queue.card_id from queue where queue.task_id = task.id) as candidates
+  task.order_key, task.need_resources, array(select queue.card_id from queue where queue.task_id = task.id) as candidates
 from heads
 join task on task.id = heads.task_id
 join agent on agent.id = task.agent_id
 where task.state = 'ready'
+  and (
+    task.need_resources = '{}'
+    or not exists (select from lease_resource where lease_resource.live and lease_resource.name = any(task.need_resources))
+  )
 order by task.order_key, task.id
 """
 
@@ -50,7 +54,9 @@ where own.task_id = $1
 
 _GRANT: Final[LiteralString] = """
 with taken as (
-  select id, project_id, session_id, agent_id, title, run_time from task where id = $1 and state = 'ready' for update skip locked
+  select id, project_id, session_id, agent_id, title, run_time, need_resources from task
+  where id = $1 and state = 'ready' and session_id is not null
+  for update skip locked
 ), granted as (
   insert into lease (task_id, session_id, agent_id, state, accepted_at, expected_end, expires_at)
   select id, session_id, agent_id,
@@ -63,7 +69,11 @@ with taken as (
 ), held as (
   insert into lease_card (lease_id, card_id) select granted.id, card_id from granted, unnest($2::bigint[]) as card_id
 ), claimed as (
-  update task set state = 'claimed', lease_id = granted.id from granted where task.id = granted.task_id
+  update task set state = 'claimed', lease_id = granted.id, attempts = attempts + case when $3 then 1 else 0 end
+  from granted
+  where task.id = granted.task_id
+), resources as (
+  insert into lease_resource (lease_id, name) select granted.id, unnest(taken.need_resources) from granted, taken
 ), gone as (
   delete from queue where task_id in (select id from taken)
 )
@@ -102,6 +112,7 @@ class Head:
     priority: int
     ready_at: datetime
     order_key: datetime
+    resources: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +153,7 @@ async def read_heads(conn: Connection, hosts: Sequence[HostId], depth: int = DEP
             row["priority"],
             row["ready_at"],
             row["order_key"],
+            frozenset(row["need_resources"]),
         )
         for row in rows
     ]

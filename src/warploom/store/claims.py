@@ -1,0 +1,296 @@
+"""Claims of tasks that need no card: taken and finished in one statement each, the event and the lease with it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final, LiteralString
+
+from warploom.domain.identifiers import AgentId, LeaseId, ProjectId, SessionId, TaskId
+from warploom.domain.sessions import Actor
+from warploom.store.database import Connection, Record
+from warploom.store.tasks import COLUMNS, JOINS, Task, read_row
+
+# $1 project, $2 session, $3 agent, $4 how long its holder may be silent if not as the setting says, $5 the setting.
+_LEASED: Final[LiteralString] = """
+leased as (
+  insert into lease (task_id, session_id, agent_id, state, accepted_at, life, expires_at)
+  select id, $2, $3, 'active', clock_now(), $4::interval, clock_now() + coalesce($4::interval, $5::interval) from taken
+  returning id, task_id, session_id, state, expires_at
+), claimed as (
+  update task
+  set state = 'claimed', lease_id = leased.id, agent_id = $3, session_id = $2, attempts = task.attempts + 1
+  from leased
+  where task.id = leased.task_id
+  returning task.*
+), told as (
+  insert into event (kind, project_id, task_id, lease_id, session_id, facts)
+  select 'task.claimed', claimed.project_id, claimed.id, claimed.lease_id, $2,
+    jsonb_build_object('agent', agent.name, 'title', claimed.title)
+  from claimed join agent on agent.id = $3
+)
+"""
+
+_CLAIMED: Final[LiteralString] = f"""
+  {COLUMNS}, leased.id as lease_id, leased.state::text as lease_state, leased.session_id as lease_session, leased.expires_at,
+  null::bigint as step, null::bigint as total, null::float8 as rate, 0::float8 as spread, null::timestamptz as reported_at,
+  null::text as note, null::jsonb as output, null::text as branch
+from claimed as task
+join leased on leased.task_id = task.id {JOINS}
+order by task.order_key, task.id
+"""
+
+_CLAIM_NEXT: Final[LiteralString] = f"""
+with special as (
+  select order_key from task
+  where project_id = $1 and state = 'ready' and kind = 'work' and not is_plain and session_id is null
+  order by order_key, id
+  limit 1
+), taken as materialized (
+  select id from task
+  where project_id = $1 and state = 'ready' and kind = 'work' and is_plain and session_id is null
+    and order_key >= coalesce($7::timestamptz, '-infinity')
+    and order_key <= case when $8 then 'infinity' else coalesce((select order_key from special), 'infinity') end
+  order by order_key, id
+  limit $6
+  for no key update skip locked
+), {_LEASED}
+select {_CLAIMED}
+"""
+
+_CLAIM_THESE: Final[LiteralString] = f"""
+with taken as materialized (
+  select id from task
+  where id = any($6::bigint[]) and project_id = coalesce($1, project_id)
+    and state = 'ready' and kind = 'work' and is_plain and session_id is null
+  order by id
+  for no key update
+), {_LEASED}
+select {_CLAIMED}
+"""
+
+# A task that needs named resources has all of them or none: one live lease per name is what the schema allows.
+_CLAIM_WITH_RESOURCES: Final[LiteralString] = f"""
+with taken as materialized (
+  select id, need_resources from task
+  where project_id = $1 and state = 'ready' and kind = 'work' and not is_plain and session_id is null and need_count = 0
+    and ($6::bigint is null or id = $6) and need_capabilities <@ $7::text[]
+    and not exists (select from lease_resource where lease_resource.live and lease_resource.name = any(task.need_resources))
+  order by order_key, id
+  limit 1
+  for no key update skip locked
+), {_LEASED}, held as (
+  insert into lease_resource (lease_id, name)
+  select leased.id, unnest(taken.need_resources) from leased join taken on taken.id = leased.task_id
+)
+select {_CLAIMED}
+"""
+
+_SPECIAL: Final[LiteralString] = """
+select id from task
+where project_id = $1 and state = 'ready' and kind = 'work' and not is_plain and session_id is null and need_count > 0
+  and need_capabilities <@ $2::text[]
+  and not exists (select from lease_resource where lease_resource.live and lease_resource.name = any(task.need_resources))
+order by order_key, id
+limit $3
+"""
+
+_WANT: Final[LiteralString] = """
+update task set agent_id = $2, session_id = $3, missed_offers = 0
+where id = $1 and state = 'ready' and kind = 'work' and session_id is null
+returning id
+"""
+
+_RETURN: Final[LiteralString] = """
+update task set agent_id = null, session_id = null, missed_offers = 0, promised_start = null, promised_word = null
+where id = $1 and state = 'ready' and kind <> 'gpu'
+returning id
+"""
+
+# The fast path of finishing: nothing but the lease, the task and what it left. Leases with cards are ended elsewhere.
+_DONE: Final[LiteralString] = """
+with ended as (
+  update lease set state = 'ended', ended_at = clock_now(), ended = 'done'
+  where task_id = $1 and state <> 'ended' and state = 'active' and id = coalesce($2, id)
+    and ($3::bigint is null or agent_id = $3) and ($4::bigint is null or session_id = $4)
+    and not exists (select from lease_card where lease_card.lease_id = lease.id)
+  returning id, task_id, session_id, agent_id
+), moved as (
+  update task
+  set state = 'done', lease_id = null, finished_at = clock_now(), outcome = null, missed_offers = 0
+  from ended
+  where task.id = ended.task_id and task.lease_id = ended.id
+  returning task.id, task.project_id, task.title, ended.id as lease_id, ended.session_id, ended.agent_id
+), kept as (
+  insert into result (task_id, lease_id, output, branch)
+  select id, lease_id, $5::jsonb, $6 from moved where $5::jsonb is not null or $6::text is not null
+  on conflict (task_id) do update set lease_id = excluded.lease_id, output = excluded.output, branch = excluded.branch
+), told as (
+  insert into event (kind, project_id, task_id, lease_id, session_id, facts)
+  select 'task.done', moved.project_id, moved.id, moved.lease_id, moved.session_id,
+    jsonb_build_object('agent', agent.name, 'title', moved.title)
+  from moved join agent on agent.id = moved.agent_id
+)
+select project_id, lease_id from moved
+"""
+
+_DONE_MANY: Final[LiteralString] = """
+with given as (
+  select * from unnest($1::bigint[]) as lease_id
+), ended as (
+  update lease set state = 'ended', ended_at = clock_now(), ended = 'done'
+  from (
+    select lease.id from lease join given on given.lease_id = lease.id
+    where lease.state = 'active' and lease.agent_id = $2
+      and not exists (select from lease_card where lease_card.lease_id = lease.id)
+    order by lease.id
+    for update of lease
+  ) as held
+  where lease.id = held.id
+  returning lease.id, lease.task_id, lease.session_id
+), due as (
+  select task.id, ended.id as lease_id, ended.session_id from task join ended on ended.task_id = task.id
+  order by task.id
+  for no key update of task
+), moved as (
+  update task set state = 'done', lease_id = null, finished_at = clock_now(), outcome = null, missed_offers = 0
+  from due
+  where task.id = due.id and task.lease_id = due.lease_id
+  returning task.id, task.project_id, task.title, due.lease_id, due.session_id
+), told as (
+  insert into event (kind, project_id, task_id, lease_id, session_id, facts)
+  select 'task.done', moved.project_id, moved.id, moved.lease_id, moved.session_id,
+    jsonb_build_object('agent', agent.name, 'title', moved.title)
+  from moved join agent on agent.id = $2
+)
+select id, project_id from moved
+"""
+
+_KEEP: Final[LiteralString] = """
+insert into result (task_id, lease_id, output, branch) values ($1, $2, $3, $4)
+on conflict (task_id) do update set lease_id = excluded.lease_id, output = excluded.output, branch = excluded.branch
+"""
+
+_NOTE: Final[LiteralString] = """
+insert into progress (lease_id, note, noted_at)
+values ($1, $2, clock_now())
+on conflict (lease_id) do update set note = excluded.note, noted_at = excluded.noted_at
+"""
+
+_CAPABILITIES: Final[LiteralString] = """
+select coalesce(host.capabilities, '{}') from session left join host on host.name = session.host_name where session.id = $1
+"""
+
+_LAST_LEASE: Final[LiteralString] = """
+select id from lease where task_id = $1 and ($2::bigint is null or session_id = $2) order by id desc limit 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRules:
+    """How long a claim's holder may be silent: as the setting says, or as was asked for."""
+
+    setting: timedelta
+    asked: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A task that was just done."""
+
+    project: ProjectId
+    lease: LeaseId
+
+
+async def claim_next(
+    conn: Connection,
+    actor: Actor,
+    rules: ClaimRules,
+    *,
+    count: int = 1,
+    watermark: datetime | None = None,
+    past_special: bool = False,
+) -> list[tuple[Task, datetime]]:
+    """Claim the first `count` tasks that need nothing but their turn, each with its order key; one round trip.
+
+    Rows that others are claiming are passed by. `watermark` starts the search at an order key below which there was
+    nothing a moment ago. Nothing is taken from behind a task that needs something special unless `past_special`.
+    """
+    rows = await conn.fetch(_CLAIM_NEXT, *_who(actor, rules), count, watermark, past_special)
+    return [(read_row(row), row["order_key"]) for row in rows]
+
+
+async def claim_these(conn: Connection, actor: Actor, rules: ClaimRules, tasks: Sequence[TaskId]) -> list[Task]:
+    """Claim those of these tasks that are ready and need nothing but their turn."""
+    return _tasks(await conn.fetch(_CLAIM_THESE, None, *_who(actor, rules)[1:], list(tasks)))
+
+
+async def claim_with_resources(
+    conn: Connection, actor: Actor, rules: ClaimRules, task: TaskId | None, capabilities: Sequence[str]
+) -> list[Task]:
+    """Claim a task without cards whose named resources are all free and whose capabilities the caller's host has."""
+    return _tasks(await conn.fetch(_CLAIM_WITH_RESOURCES, *_who(actor, rules), task, list(capabilities)))
+
+
+async def special_tasks(conn: Connection, project: ProjectId, capabilities: Sequence[str], limit: int) -> list[TaskId]:
+    """List the first tasks that need cards and otherwise could be claimed by a host of these capabilities."""
+    return [TaskId(row["id"]) for row in await conn.fetch(_SPECIAL, project, list(capabilities), limit)]
+
+
+async def want_task(conn: Connection, task: TaskId, actor: Actor) -> bool:
+    """Make a ready task that needs cards the ticket of one session; False when it is somebody's already."""
+    return await conn.fetchval(_WANT, task, actor.agent, actor.session) is not None
+
+
+async def return_task(conn: Connection, task: TaskId) -> bool:
+    """Let anybody claim a ready task again that somebody waited with."""
+    return await conn.fetchval(_RETURN, task) is not None
+
+
+async def finish_task(
+    conn: Connection,
+    task: TaskId,
+    lease: LeaseId | None,
+    agent: AgentId | None,
+    session: SessionId | None,
+    output: Any,
+    branch: str | None,
+) -> Finished | None:
+    """Finish a claimed task without cards: lease, task, result, event and everything behind it, in one round trip.
+
+    Without a lease it must be the one of `session`. None when that lease is not live, not theirs, or has cards.
+    """
+    row = await conn.fetchrow(_DONE, task, lease, agent, session, output, branch)
+    return Finished(ProjectId(row["project_id"]), LeaseId(row["lease_id"])) if row else None
+
+
+async def finish_many(conn: Connection, agent: AgentId, leases: Sequence[LeaseId]) -> list[TaskId]:
+    """Finish the tasks of an agent's live leases without cards in one statement; return which were finished."""
+    return [TaskId(row["id"]) for row in await conn.fetch(_DONE_MANY, list(leases), agent)]
+
+
+async def keep_result(conn: Connection, task: TaskId, lease: LeaseId, output: Any, branch: str | None) -> None:
+    """Keep what a finished task left."""
+    await conn.execute(_KEEP, task, lease, output, branch)
+
+
+async def save_note(conn: Connection, lease: LeaseId, note: str) -> None:
+    """Keep what a holder says of its progress, beside its steps."""
+    await conn.execute(_NOTE, lease, note)
+
+
+async def capabilities_of(conn: Connection, session: SessionId) -> list[str]:
+    """Return what the host of a session can do; nothing where no host agent runs there."""
+    return await conn.fetchval(_CAPABILITIES, session) or []
+
+
+async def last_lease(conn: Connection, task: TaskId, session: SessionId | None = None) -> LeaseId | None:
+    """Return the newest lease of a task, live or ended, of one session where that is given."""
+    return await conn.fetchval(_LAST_LEASE, task, session)
+
+
+def _who(actor: Actor, rules: ClaimRules) -> tuple[object, ...]:
+    return actor.project, actor.session, actor.agent, rules.asked, rules.setting
+
+
+def _tasks(rows: Sequence[Record]) -> list[Task]:
+    return [read_row(row) for row in rows]
