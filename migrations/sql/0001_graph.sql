@@ -1,12 +1,12 @@
 -- What holds the graph together, whoever writes to it: no cycles, true counters, and nothing left waiting for what
 -- will not come. Locks go down the graph: an upstream task before those that depend on it, those in order of number.
 
--- Every edge of a cycle is walked once, depth first, from the edges just added: no matter how many paths there are.
-create function refuse_cycles() returns trigger language plpgsql as $$
+-- Walks up from some tasks and raises an exception that names a cycle, if there is one. Every edge is walked once, depth
+-- first, no matter how many paths there are. A plan that was made for a few tasks would take minutes for many.
+create function walk_upstream(roots bigint[]) returns void language plpgsql set plan_cache_mode = 'force_custom_plan' as $$
 declare
-  project bigint;
-  -- The tasks that the added edges lead to, and their edges by place in that list, sorted: the first of a task comes
-  -- after its cursor and its last is its end. A task is open while it is on the path, closed once all below it is walked.
+  -- The tasks that can be reached, and their edges by place in that list, sorted: the first of a task comes after its
+  -- cursor and its last is its end. A task is open while it is on the path, closed once all above it is walked.
   tasks bigint[];
   owners int[];
   upstreams int[];
@@ -18,24 +18,9 @@ declare
   at int;
   next int;
 begin
-  if exists (
-    select from added join task as one on one.id = added.task_id join task as other on other.id = added.upstream_id
-    where one.project_id <> other.project_id
-  ) then
-    raise exception 'an edge joins two projects' using errcode = 'check_violation', constraint = 'dependency_project';
-  end if;
-  for project in
-    select distinct task.project_id from added join task on task.id = added.task_id order by 1
-  loop
-    perform pg_advisory_xact_lock(hashtextextended('dependency', project));
-  end loop;
-  if not exists (select from added join dependency on dependency.upstream_id = added.task_id) then
-    return null;
-  end if;
-
   tasks := array(
     with recursive reached (id) as (
-      select upstream_id from added
+      select unnest(roots)
       union
       select dependency.upstream_id from reached join dependency on dependency.task_id = reached.id
     )
@@ -90,6 +75,27 @@ begin
       end if;
     end loop;
   end loop;
+end
+$$;
+
+create function refuse_cycles() returns trigger language plpgsql as $$
+declare
+  project bigint;
+begin
+  if exists (
+    select from added join task as one on one.id = added.task_id join task as other on other.id = added.upstream_id
+    where one.project_id <> other.project_id
+  ) then
+    raise exception 'an edge joins two projects' using errcode = 'check_violation', constraint = 'dependency_project';
+  end if;
+  for project in
+    select distinct task.project_id from added join task on task.id = added.task_id order by 1
+  loop
+    perform pg_advisory_xact_lock(hashtextextended('dependency', project));
+  end loop;
+  if exists (select from added join dependency on dependency.upstream_id = added.task_id) then
+    perform walk_upstream(array(select distinct upstream_id from added));
+  end if;
   return null;
 end
 $$;
