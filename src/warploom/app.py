@@ -16,6 +16,7 @@ from warploom.services.grants import GrantTimes
 from warploom.services.health import HealthService
 from warploom.services.hosts import HostService
 from warploom.services.leases import LeaseService, OfferRules
+from warploom.services.messages import MessageService
 from warploom.services.projects import ProjectService
 from warploom.services.sessions import SessionService
 from warploom.services.tickets import TicketRules, TicketService
@@ -39,6 +40,7 @@ class App:
     cards: CardService
     hosts: HostService
     projects: ProjectService
+    messages: MessageService
     events: EventService
     health: HealthService
     duties: Reach
@@ -79,6 +81,7 @@ def build_app(settings: Settings, url: str | None = None) -> App:
         cards=CardService(changes, times),
         hosts=hosts,
         projects=ProjectService(changes),
+        messages=MessageService(changes),
         events=EventService(changes),
         health=HealthService(database, bus),
         duties=Reach(database, leases, hosts, tickets, settings.event_time),

@@ -26,6 +26,7 @@ class Seen:
     beats: list[dict[str, str]] = field(default_factory=list)
     calls: list[dict[str, str]] = field(default_factory=list)
     grants: list[dict[str, Any]] = field(default_factory=list)
+    messages: list[dict[str, Any]] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
     listeners: int = 0
     blocked: int = 0
@@ -102,7 +103,7 @@ def _app(seen: Seen) -> FastAPI:
     @app.post("/api/v1/heartbeat")
     async def heartbeat(request: Request) -> dict[str, object]:
         seen.note(lambda: seen.beats.append(_identity(dict(request.headers))))
-        return {"grants": seen.grants}
+        return {"grants": seen.grants, "messages": seen.messages}
 
     @app.get("/api/v1/events")
     async def events() -> dict[str, object]:

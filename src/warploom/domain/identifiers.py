@@ -44,6 +44,11 @@ def parse_lease(text: str) -> LeaseId:
     return LeaseId(_parse("L", "lease", text))
 
 
+def parse_session(text: str) -> SessionId:
+    """Read `S-3`, raising MalformedInput for anything else."""
+    return SessionId(_parse("S", "session", text))
+
+
 def ticket_name(task: int) -> str:
     """Write a task's number as people say it."""
     return f"T-{task}"
@@ -60,3 +65,8 @@ def lease_name(lease: int) -> str:
 def session_name(session: int) -> str:
     """Write a session's number as people say it."""
     return f"S-{session}"
+
+
+def message_name(message: int) -> str:
+    """Write a message's number as people say it."""
+    return f"M-{message}"

@@ -5,7 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from warploom.domain.hosts import ProcessIdentity
-from warploom.domain.identifiers import AgentId, ProjectId, SessionId
+from warploom.domain.identifiers import AgentId, ProjectId, SessionId, TaskId
 
 
 class Role(StrEnum):
@@ -54,6 +54,7 @@ class Notice:
     sent_at: datetime
     sender: str
     text: str
+    task: TaskId | None = None
 
 
 class Liveness(StrEnum):

@@ -11,6 +11,7 @@ from warploom.domain.errors import Impossible, MalformedInput, NotFound
 from warploom.domain.etas import EtaView
 from warploom.domain.identifiers import CardId, HostId
 from warploom.domain.leases import EnvStyle, run_length
+from warploom.domain.messages import MessageView
 from warploom.domain.tasks import Priority, parse_priority
 from warploom.domain.texts import one_line, optional_line, spoken_list, spoken_memory
 
@@ -242,9 +243,10 @@ class TicketAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """What a session is told when it shows a sign of life: the offers it has not accepted."""
+    """What a session is told when it shows a sign of life: the offers it has not accepted, the messages it has not read."""
 
     grants: list[TicketAnswer]
+    messages: list[MessageView] = field(default_factory=list[MessageView])
 
 
 @dataclass(frozen=True, slots=True)

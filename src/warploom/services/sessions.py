@@ -6,8 +6,10 @@ from datetime import timedelta
 from warploom.domain.errors import Busy, NotAllowed
 from warploom.domain.events import EventKind
 from warploom.domain.hosts import ProcessIdentity
-from warploom.domain.sessions import Actor, Caller, Role
-from warploom.domain.texts import NAME_LIMIT, one_line, optional_line
+from warploom.domain.identifiers import task_name
+from warploom.domain.messages import MESSAGE_LIMIT
+from warploom.domain.sessions import Actor, Caller, Notice, Role
+from warploom.domain.texts import NAME_LIMIT, cut_line, one_line, optional_line
 from warploom.services.changes import Changes
 from warploom.store import sessions as session_store
 from warploom.store.database import Connection
@@ -56,12 +58,12 @@ class SessionService:
         return Actor(known.session, known.agent, known.agent_name, known.project, caller.role, known.has_unread)
 
     async def take_notices(self, actor: Actor) -> list[str]:
-        """Hand out what the session has not been told yet, each line once, quoted with its sender."""
+        """Hand out what the session has not been told yet, each once, as one line that quotes its sender."""
         if not actor.has_unread:
             return []
         async with self._changes.database.connection() as conn:
             notices = await session_store.read_notices(conn, actor.session)
-        return [f"{notice.sent_at:%H:%M} UTC, from {notice.sender}: {notice.text}" for notice in notices]
+        return [_line(notice) for notice in notices]
 
     async def _touch(self, caller: Caller) -> KnownSession | None:
         processes = _lineage(caller)
@@ -83,6 +85,11 @@ class SessionService:
         if caller.process is None and caller.session_key is None:
             return "anonymous"
         return await session_store.free_agent_name(conn, base_name(caller.client), _NAME_MEMORY)
+
+
+def _line(notice: Notice) -> str:
+    about = f" about {task_name(notice.task)}" if notice.task is not None else ""
+    return f"{notice.sent_at:%H:%M} UTC, from {notice.sender}{about}: {cut_line(notice.text, MESSAGE_LIMIT)}"
 
 
 def _clean(caller: Caller) -> Caller:

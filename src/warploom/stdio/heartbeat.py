@@ -12,7 +12,7 @@ from warploom.domain.tickets import Heartbeat
 
 LONGEST_INTERVAL = timedelta(seconds=15)
 _PATIENCE_SECONDS = 5.0
-_WORTH_A_LOOK = (EventKind.LEASE_OFFERED, EventKind.LEASE_GRANTED)
+_WORTH_A_LOOK = (EventKind.LEASE_OFFERED, EventKind.LEASE_GRANTED, EventKind.MESSAGE_SENT)
 
 _log = logging.getLogger(__name__)
 

@@ -27,6 +27,7 @@ from warploom.domain.hosts import ProcessIdentity
 from warploom.domain.instructions import INSTRUCTIONS
 from warploom.domain.sessions import Caller
 from warploom.domain.tickets import Heartbeat
+from warploom.domain.toolsets import HEADER as TOOLSETS_HEADER
 from warploom.stdio.channel import CAPABILITY, Channel
 from warploom.stdio.heartbeat import Pulse, interval_for
 from warploom.stdio.parent import wait_for_end
@@ -139,10 +140,12 @@ class Session:
         return Client(self._stack.url(), self._caller, self._settings.key)
 
     def _headers(self) -> dict[str, str]:
-        return headers_of(self._caller, self._settings.key)
+        toolsets = ",".join(self._settings.toolsets)
+        wanted = {TOOLSETS_HEADER: toolsets} if toolsets else {}
+        return headers_of(self._caller, self._settings.key) | wanted
 
     def _hear(self, answer: Heartbeat) -> None:
-        self._channel.push(answer.grants)
+        self._channel.push(answer)
         if self._owes_tools:
             self._owes_tools = False
             self._channel.announce_tools()

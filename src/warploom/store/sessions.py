@@ -83,7 +83,7 @@ where id in (
   where session.id = $1 and message.read_at is null and coalesce(message.session_id, $1) = $1
   order by message.id limit 20 for update of message skip locked
 )
-returning sent_at, sender, body
+returning sent_at, sender, body, task_id
 """
 
 _SEND: Final[LiteralString] = """
@@ -164,7 +164,8 @@ async def read_notices(conn: Connection, session: SessionId) -> list[Notice]:
     """Take what a session has not been told yet, oldest first; each is handed out once."""
     rows = await conn.fetch(_READ_NOTICES, session)
     return sorted(
-        (Notice(row["sent_at"], row["sender"], row["body"]) for row in rows), key=lambda notice: notice.sent_at
+        (Notice(row["sent_at"], row["sender"], row["body"], row["task_id"]) for row in rows),
+        key=lambda notice: notice.sent_at,
     )
 
 

@@ -16,5 +16,5 @@ async def me(app: TheApp, actor: TheActor) -> Me:
 
 @router.post("/heartbeat")
 async def heartbeat(app: TheApp, actor: TheActor) -> Heartbeat:
-    """Push the session's leases out, and tell it what it is offered; what it has missed waits for its next call."""
-    return Heartbeat(await app.tickets.offers(actor))
+    """Push the session's leases out, and tell it what it is offered and what agents wrote; nothing counts as read by it."""
+    return Heartbeat(await app.tickets.offers(actor), await app.messages.news(actor))
