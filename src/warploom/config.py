@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from warploom.domain.errors import MalformedInput
+from warploom.domain.toolsets import Toolset, read_toolsets
 
 PREFIX = "WARPLOOM_"
 
@@ -60,7 +61,11 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("max_attempts", "3", "How often a task is tried before it is a dead letter, where it does not say itself."),
     Setting("retry_base_seconds", "60", "How long to wait before the second attempt at a task; doubles with each."),
     Setting("retry_max_seconds", "3600", "The longest wait before another attempt."),
-    Setting("toolsets", "gpu,graph", "Which groups of tools agents see: gpu, graph, admin, or all."),
+    Setting(
+        "toolsets",
+        "",
+        "Which groups of tools agents see, with commas between: gpu, graph, admin, or all; empty is gpu,graph.",
+    ),
     Setting("capabilities", "", "What this host can do, such as docker; tasks may need it. With commas between."),
     Setting("event_days", "90", "How long events are kept."),
     Setting("pool_size", "10", "Database connections of one server process."),
@@ -97,7 +102,7 @@ class Settings:
     max_attempts: int
     retry_base: timedelta
     retry_most: timedelta
-    toolsets: tuple[str, ...]
+    toolsets: tuple[Toolset, ...]
     capabilities: tuple[str, ...]
     event_time: timedelta
     pool_size: int
@@ -184,7 +189,7 @@ def _build(home: Path, values: Mapping[str, str]) -> Settings:
         max_attempts=int(_number(values, "max_attempts", 1)),
         retry_base=seconds("retry_base_seconds"),
         retry_most=seconds("retry_max_seconds"),
-        toolsets=names("toolsets"),
+        toolsets=read_toolsets(values["toolsets"]),
         capabilities=names("capabilities"),
         event_time=timedelta(days=_number(values, "event_days", 1)),
         pool_size=int(_number(values, "pool_size", 2)),

@@ -14,6 +14,8 @@ from warploom.cli.main import COMMANDS, app
 from warploom.config import PREFIX, SETTINGS
 from warploom.domain.errors import every_error
 from warploom.domain.events import SENTENCES
+from warploom.domain.toolsets import HEADER, USUAL
+from warploom.domain.toolsets import MEANINGS as TOOLSETS
 
 _WIDTH: Final = 96
 _NOTE: Final = (
@@ -123,16 +125,22 @@ def _events() -> str:
 
 def _tools() -> str:
     from warploom.mcp.callers import Desk
-    from warploom.mcp.door import every_tool
+    from warploom.mcp.door import tools_of
 
-    lead = "What an agent's client offers to its model, word for word."
-    tools = every_tool(Desk(cast(Any, None), cast(Any, None)))
-    return _page("Tools", lead, [part for tool in tools for part in _tool(tool)])
+    lead = (
+        "What an agent's client offers to its model, word for word. A connection sees the toolsets it asks for: with "
+        f"`?toolsets=gpu,graph,admin` (or `all`) on the address, the header `{HEADER}`, or `WARPLOOM_TOOLSETS` where "
+        f"its client starts `warploom mcp`; otherwise {' and '.join(USUAL)}. `loom_me` is in each."
+    )
+    parts: list[str] = []
+    for toolset, tools in tools_of(Desk(cast(Any, None), cast(Any, None))).items():
+        parts += [f"## Toolset {toolset}", TOOLSETS[toolset], *(part for tool in tools for part in _tool(tool))]
+    return _page("Tools", lead, parts)
 
 
 def _tool(tool: Any) -> list[str]:
     signature = ", ".join(_parameter(parameter) for parameter in inspect.signature(tool).parameters.values())
-    return [f"## `{tool.__name__}({signature})`", f"```text\n{inspect.getdoc(tool)}\n```"]
+    return [f"### `{tool.__name__}({signature})`", f"```text\n{inspect.getdoc(tool)}\n```"]
 
 
 def _parameter(parameter: inspect.Parameter) -> str:

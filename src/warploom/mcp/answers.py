@@ -1,11 +1,14 @@
 """What tools answer: the domain's values as small JSON, with nothing that is empty."""
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import msgspec
 
+from warploom.domain.claims import Claim, ClaimAnswer
 from warploom.domain.etas import EtaView
 from warploom.domain.leases import LeaseAnswer
+from warploom.domain.tasks import ManyAnswer, ReadyAnswer, TaskAnswer, TaskLine
 from warploom.domain.tickets import Standing, TicketAnswer
 
 Answer = dict[str, Any]
@@ -44,6 +47,50 @@ def ticket_answer(answer: TicketAnswer, *, chain: bool = False) -> Answer:
 def lease_answer(answer: LeaseAnswer) -> Answer:
     """Present a lease flat."""
     return plain(answer)
+
+
+def task_answer(answer: TaskAnswer) -> Answer:
+    """Present a task; what it left behind stays as it was written, blanks and all."""
+    kept = {} if answer.output is None else {"output": answer.output}
+    return plain(answer) | kept
+
+
+def task_lines(lines: Sequence[TaskLine]) -> list[Answer]:
+    """Present tasks in a list."""
+    return [plain(line) for line in lines]
+
+
+def ready_answer(answer: ReadyAnswer) -> Answer:
+    """Present what may be claimed; with nothing, the empty list says so, with the reason and the size of the backlog."""
+    flat: Answer = {"tasks": task_lines(answer.tasks), "next": answer.next}
+    return flat if answer.tasks else flat | _why_nothing(answer)
+
+
+def claim_answer(answer: ClaimAnswer) -> Answer:
+    """Present what came of a claim: one task flat, as a model reads it best, several as a list, none as null."""
+    waiting = [ticket_answer(ticket) for ticket in answer.queued]
+    rest: Answer = ({"queued": waiting} if waiting else {}) | {"next": answer.next}
+    if len(answer.claims) == 1:
+        return _claim(answer.claims[0]) | rest
+    if answer.claims:
+        return {"claims": [_claim(claim) for claim in answer.claims]} | rest
+    return {"task": None} | rest | _why_nothing(answer)
+
+
+def many_answer(answer: ManyAnswer, word: str = "done") -> Answer:
+    """Present what became of several tasks; both lists are there, also when they are empty."""
+    return {word: answer.done, "refused": answer.refused, "next": answer.next}
+
+
+def _claim(claim: Claim) -> Answer:
+    task = task_answer(claim.task)
+    for name in ("next", "state", "agent", "lease", "expires_at", "created_at", "notices"):
+        task.pop(name, None)
+    return plain(claim) | {"task": task}
+
+
+def _why_nothing(answer: ReadyAnswer | ClaimAnswer) -> Answer:
+    return ({"reason": answer.reason} if answer.reason else {}) | {"ideas": answer.ideas}
 
 
 def _eta(eta: EtaView, name: str) -> Answer:

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from fastmcp.exceptions import ToolError
-from fastmcp.server.dependencies import get_http_headers
+from fastmcp.server.dependencies import get_http_headers, get_http_request
 
 from warploom.app import App
 from warploom.domain.errors import WarploomError
@@ -39,8 +39,15 @@ class Desk:
 
         Raises ToolError with code, cause and next step for every refusal.
         """
+        return await self._serve(work, Role.AGENT)
+
+    async def operate(self, work: Callable[[Actor], Awaitable[Answer]]) -> Answer:
+        """Serve a caller with the role that its key gives it: without keys, everybody's is the operator's."""
+        return await self._serve(work, get_http_request().scope.get("warploom.role", Role.AGENT))
+
+    async def _serve(self, work: Callable[[Actor], Awaitable[Answer]], role: Role) -> Answer:
         try:
-            actor = await self.app.sessions.identify(self.caller())
+            actor = await self.app.sessions.identify(self._read(get_http_headers(), role))
             answer = await work(actor)
             notices = await self.app.sessions.take_notices(actor)
         except WarploomError as error:

@@ -1,4 +1,4 @@
-"""The MCP door: every tool of the toolsets that this server offers."""
+"""The MCP door: every tool, in toolsets of which each connection sees those it asked for."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -7,19 +7,47 @@ from fastmcp import FastMCP
 
 from warploom.app import App
 from warploom.domain.instructions import INSTRUCTIONS
+from warploom.domain.toolsets import USUAL, Toolset
 from warploom.mcp.arguments import ArgumentCheck
 from warploom.mcp.callers import Desk, Reader
 from warploom.mcp.cards import CardTools
 from warploom.mcp.leases import LeaseTools
 from warploom.mcp.sessions import SessionTools
 from warploom.mcp.tickets import TicketTools
+from warploom.mcp.toolsets import ToolsetGate
 
 Tool = Callable[..., Awaitable[dict[str, Any]]]
 
 
+def tools_of(desk: Desk) -> dict[Toolset, list[Tool]]:
+    """List the tools of each toolset in the order in which clients show them."""
+    return {Toolset.GPU: _gpu(desk), Toolset.GRAPH: _graph(desk)}
+
+
 def every_tool(desk: Desk) -> list[Tool]:
-    """List the tools in the order in which clients show them."""
-    cards, tickets, leases, sessions = CardTools(desk), TicketTools(desk), LeaseTools(desk), SessionTools(desk)
+    """List all tools, toolset by toolset."""
+    return [tool for tools in tools_of(desk).values() for tool in tools]
+
+
+def build_mcp(app: App, read: Reader, version: str) -> FastMCP[Any]:
+    """Build the MCP server; all its state is in Postgres, so any replica serves any call."""
+    tools = tools_of(Desk(app, read))
+    toolset_of = {tool.__name__: toolset for toolset, each in tools.items() for tool in each}
+    server: FastMCP[Any] = FastMCP(
+        "warploom",
+        instructions=INSTRUCTIONS,
+        version=version,
+        mask_error_details=True,
+        middleware=[ToolsetGate(toolset_of, app.settings.toolsets or USUAL), ArgumentCheck()],
+    )
+    for each in tools.values():
+        for tool in each:
+            server.tool(tool)
+    return server
+
+
+def _gpu(desk: Desk) -> list[Tool]:
+    cards, tickets, leases = CardTools(desk), TicketTools(desk), LeaseTools(desk)
     return [
         cards.gpu_survey,
         tickets.gpu_request,
@@ -27,19 +55,9 @@ def every_tool(desk: Desk) -> list[Tool]:
         leases.gpu_extend,
         leases.gpu_report,
         tickets.gpu_explain,
-        sessions.loom_me,
     ]
 
 
-def build_mcp(app: App, read: Reader, version: str) -> FastMCP[Any]:
-    """Build the MCP server; all its state is in Postgres, so any replica serves any call."""
-    server: FastMCP[Any] = FastMCP(
-        "warploom",
-        instructions=INSTRUCTIONS,
-        version=version,
-        mask_error_details=True,
-        middleware=[ArgumentCheck()],
-    )
-    for tool in every_tool(Desk(app, read)):
-        server.tool(tool)
-    return server
+def _graph(desk: Desk) -> list[Tool]:
+    sessions = SessionTools(desk)
+    return [sessions.loom_me]
