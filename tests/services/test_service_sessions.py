@@ -8,7 +8,7 @@ from support.locks import somebody_waits
 from support.rows import Sql, whole_database
 from warploom.domain.errors import MalformedInput
 from warploom.domain.hosts import ProcessIdentity
-from warploom.domain.sessions import Actor, Caller, Role
+from warploom.domain.sessions import Actor, Caller, Liveness, Role
 from warploom.services.sessions import base_name
 
 SHELL, CLAUDE, OTHER = ProcessIdentity(400, 7), ProcessIdentity(300, 5), ProcessIdentity(200, 3)
@@ -194,3 +194,21 @@ async def test_sessions_long_gone_are_forgotten_and_those_with_tickets_are_not(
     await lab.duties()
     rows = await sql.fetch("select name from session join agent on agent.id = agent_id order by 1")
     assert [row["name"] for row in rows] == ["claude-1", "claude-3"]
+
+
+async def test_agents_are_listed_with_their_sessions_what_each_holds_and_waits_for(lab: Lab, clock: Clock) -> None:
+    await lab.host(interval=3_000)
+    waiting = await lab.agent("claude-2", project="vision")
+    holder = await lab.agent("claude-1")
+    held = await lab.request(holder)
+    queued = await lab.request(waiting)
+    clock.advance(minutes=11)
+    await identify(lab, agent="claude-1", session_key="nightly")
+
+    first, second = await lab.app.sessions.agents()
+
+    assert (first.agent, first.liveness, len(first.sessions)) == ("claude-1", Liveness.ALIVE, 2)
+    old = first.sessions[1]
+    assert (old.liveness, old.leases, old.tasks, old.tickets) == (Liveness.SILENT, [held.lease], [held.ticket], [])
+    assert (second.agent, second.liveness) == ("claude-2", Liveness.SILENT)
+    assert (second.sessions[0].project, second.sessions[0].tickets) == ("vision", [queued.ticket])

@@ -6,6 +6,8 @@ from random import Random
 
 from warploom.client.calls import part, query_of
 from warploom.client.claims import ClaimCalls
+from warploom.client.messages import MessageCalls
+from warploom.client.projects import ProjectCalls
 from warploom.client.repairs import RepairCalls
 from warploom.client.tasks import TaskCalls
 from warploom.domain.cards import DrainAnswer, Rack
@@ -20,7 +22,7 @@ _STREAM_SILENCE = 60.0
 _SPREAD = Random()  # noqa: S311  (spreads load, no secret; its own, so that nobody else's numbers depend on it)
 
 
-class Client(TaskCalls, ClaimCalls, RepairCalls):
+class Client(TaskCalls, ClaimCalls, RepairCalls, ProjectCalls, MessageCalls):
     """A connection to one server on behalf of one caller; safe to use from several threads."""
 
     def close(self) -> None:

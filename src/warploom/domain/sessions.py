@@ -76,5 +76,19 @@ class SessionView:
     pid: int | None
     liveness: Liveness
     last_seen: datetime
+    project: str
+    tasks: list[str]
+    """What it has claimed, GPU requests among them."""
     leases: list[str]
     tickets: list[str]
+    """What it waits for."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentView:
+    """An agent with its sessions, the one heard last first."""
+
+    agent: str
+    liveness: Liveness
+    last_seen: datetime
+    sessions: list[SessionView]

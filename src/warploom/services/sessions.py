@@ -8,7 +8,7 @@ from warploom.domain.events import EventKind
 from warploom.domain.hosts import ProcessIdentity
 from warploom.domain.identifiers import task_name
 from warploom.domain.messages import MESSAGE_LIMIT
-from warploom.domain.sessions import Actor, Caller, Notice, Role
+from warploom.domain.sessions import Actor, AgentView, Caller, Notice, Role, SessionView
 from warploom.domain.texts import NAME_LIMIT, cut_line, one_line, optional_line
 from warploom.services.changes import Changes
 from warploom.store import sessions as session_store
@@ -16,6 +16,7 @@ from warploom.store.database import Connection
 from warploom.store.sessions import KnownSession
 
 _NAME_MEMORY = timedelta(minutes=30)
+_MOST_SESSIONS = 500
 _PLAIN_NAME = re.compile(r"[^a-z0-9]+")
 
 
@@ -65,6 +66,15 @@ class SessionService:
             notices = await session_store.read_notices(conn, actor.session)
         return [_line(notice) for notice in notices]
 
+    async def agents(self) -> list[AgentView]:
+        """Return the agents heard last with their sessions; those in silence for weeks are forgotten."""
+        async with self._changes.database.connection() as conn:
+            sessions = await session_store.read_sessions(conn, self._lease_time, _MOST_SESSIONS)
+        by_agent: dict[str, list[SessionView]] = {}
+        for session in sessions:
+            by_agent.setdefault(session.agent, []).append(session)
+        return [_agent(found) for found in by_agent.values()]
+
     async def _touch(self, caller: Caller) -> KnownSession | None:
         processes = _lineage(caller)
         async with self._changes.database.connection() as conn:
@@ -85,6 +95,11 @@ class SessionService:
         if caller.process is None and caller.session_key is None:
             return "anonymous"
         return await session_store.free_agent_name(conn, base_name(caller.client), _NAME_MEMORY)
+
+
+def _agent(sessions: list[SessionView]) -> AgentView:
+    newest = sessions[0]
+    return AgentView(newest.agent, newest.liveness, newest.last_seen, sessions)
 
 
 def _line(notice: Notice) -> str:

@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 from typing import Final, LiteralString
 
 from warploom.domain.hosts import ProcessIdentity
-from warploom.domain.identifiers import AgentId, ProjectId, SessionId
-from warploom.domain.sessions import Caller, Notice
-from warploom.store.database import Connection
+from warploom.domain.identifiers import AgentId, ProjectId, SessionId, lease_name, session_name, task_name
+from warploom.domain.sessions import Caller, Liveness, Notice, SessionView
+from warploom.store.database import Connection, Record
 
 _TOUCH: Final[LiteralString] = """
 with found as (
@@ -86,6 +86,35 @@ where id in (
 returning sent_at, sender, body, task_id
 """
 
+_SESSIONS: Final[LiteralString] = """
+select agent.name as agent, project.name as project, latest.*, latest.seen_at > clock_now() - $1::interval as is_alive,
+  coalesce(held.leases, '{}') as leases,
+  coalesce(held.tasks, '{}') as tasks,
+  coalesce(waiting.tickets, '{}') as tickets
+from (
+  select session.id, session.agent_id, session.project_id, session.client, session.directory, session.host_name, session.pid,
+    coalesce(heartbeat.seen_at, session.created_at) as seen_at
+  from session
+  left join heartbeat on heartbeat.session_id = session.id
+  order by seen_at desc, session.id
+  limit $2
+) as latest
+join agent on agent.id = latest.agent_id
+join project on project.id = latest.project_id
+left join lateral (
+  select array_agg(id order by id) as leases, array_agg(task_id order by id) as tasks
+  from lease
+  where session_id = latest.id and state <> 'ended'
+) as held on true
+left join lateral (
+  select array_agg(id order by id) as tickets
+  from task
+  where agent_id = latest.agent_id and session_id = latest.id
+    and (state = 'ready' and need_count > 0 or state = 'blocked' and parked_at is not null)
+) as waiting on true
+order by latest.seen_at desc, latest.id
+"""
+
 _SEND: Final[LiteralString] = """
 insert into message (agent_id, session_id, sender, body) select agent_id, id, $2, $3 from session where id = $1
 """
@@ -160,6 +189,11 @@ async def _find_or_make(conn: Connection, find: LiteralString, make: LiteralStri
     return await conn.fetchval(find, name)  # somebody else has just made it
 
 
+async def read_sessions(conn: Connection, lately: timedelta, limit: int) -> list[SessionView]:
+    """Return the sessions heard last, newest first, each with what it holds and waits for."""
+    return [_view(row) for row in await conn.fetch(_SESSIONS, lately, limit)]
+
+
 async def read_notices(conn: Connection, session: SessionId) -> list[Notice]:
     """Take what a session has not been told yet, oldest first; each is handed out once."""
     rows = await conn.fetch(_READ_NOTICES, session)
@@ -182,3 +216,20 @@ async def prune_sessions(conn: Connection, age: timedelta, limit: int) -> int:
 async def session_seen_at(conn: Connection, session: SessionId) -> datetime | None:
     """Return when a session was last heard."""
     return await conn.fetchval("select seen_at from heartbeat where session_id = $1", session)
+
+
+def _view(row: Record) -> SessionView:
+    return SessionView(
+        session=session_name(row["id"]),
+        agent=row["agent"],
+        client=row["client"],
+        directory=row["directory"],
+        host=row["host_name"],
+        pid=row["pid"],
+        liveness=Liveness.ALIVE if row["is_alive"] else Liveness.SILENT,
+        last_seen=row["seen_at"],
+        project=row["project"],
+        tasks=[task_name(task) for task in row["tasks"]],
+        leases=[lease_name(lease) for lease in row["leases"]],
+        tickets=[task_name(task) for task in row["tickets"]],
+    )

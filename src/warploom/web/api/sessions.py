@@ -1,7 +1,8 @@
-"""Sessions over HTTP: who am I, and a sign of life."""
+"""Sessions over HTTP: who am I, who else is there, and a sign of life."""
 
 from fastapi import APIRouter
 
+from warploom.domain.sessions import AgentView
 from warploom.domain.tickets import Heartbeat, Me
 from warploom.web.callers import TheActor, TheApp
 
@@ -12,6 +13,12 @@ router = APIRouter(tags=["sessions"])
 async def me(app: TheApp, actor: TheActor) -> Me:
     """Return what the caller holds, waits for and has not read."""
     return await app.tickets.me(actor, await app.sessions.take_notices(actor))
+
+
+@router.get("/agents")
+async def agents(app: TheApp) -> list[AgentView]:
+    """Return the agents heard last, with their sessions, what each holds and what it waits for."""
+    return await app.sessions.agents()
 
 
 @router.post("/heartbeat")
