@@ -6,7 +6,7 @@ from support.databases import Clock
 from support.lab import Lab, lease_of, ticket_of
 from support.locks import somebody_waits
 from support.rows import Sql
-from warploom.domain.errors import MalformedInput
+from warploom.domain.errors import MalformedInput, NotFound
 from warploom.domain.events import EventKind, EventView
 
 START = "0-0"
@@ -88,6 +88,32 @@ async def test_a_page_of_a_session_has_only_its_own(lab: Lab) -> None:
     lines, _ = await lab.app.events.page(START, 200, mine.session)
     assert {line.session for line in lines} == {"S-1"}
     assert len(lines) == 3
+
+
+async def test_a_page_of_an_agent_has_what_it_did_what_became_of_its_own_and_what_it_wrote(lab: Lab) -> None:
+    await lab.host()
+    first, second = await lab.agent("claude-1"), await lab.agent("claude-2")
+    await lab.app.leases.release(first, await lab.hold(first, "0"))
+    await lab.hold(second, "1")
+    await lab.app.messages.send(first, "claude-2", "hello")
+    lines, end = await lab.app.events.page(START, 200, agent="claude-1")
+    assert [line.kind.value for line in lines] == [
+        "session.started",
+        "ticket.queued",
+        "lease.granted",
+        "lease.released",
+        "message.sent",
+    ]
+    latest, cursor = await lab.app.events.page(None, 2, agent="claude-1")
+    assert (latest, cursor) == (lines[-2:], end)
+
+
+async def test_the_events_of_an_agent_that_is_none_are_refused_with_the_nearest_names(lab: Lab) -> None:
+    await lab.agent("claude-1")
+    await lab.app.events.check(None, "claude-1")
+    with pytest.raises(NotFound, match="There is no agent 'claud'") as refusal:
+        await lab.app.events.check(None, "claud")
+    assert refusal.value.next_step == "There is claude-1."
 
 
 async def test_a_row_that_commits_late_is_never_skipped(lab: Lab, sql: Sql) -> None:

@@ -6,6 +6,7 @@ from random import Random
 
 from warploom.client.calls import part, query_of
 from warploom.client.claims import ClaimCalls
+from warploom.client.graphs import GraphCalls
 from warploom.client.messages import MessageCalls
 from warploom.client.projects import ProjectCalls
 from warploom.client.repairs import RepairCalls
@@ -22,7 +23,7 @@ _STREAM_SILENCE = 60.0
 _SPREAD = Random()  # noqa: S311  (spreads load, no secret; its own, so that nobody else's numbers depend on it)
 
 
-class Client(TaskCalls, ClaimCalls, RepairCalls, ProjectCalls, MessageCalls):
+class Client(TaskCalls, ClaimCalls, RepairCalls, GraphCalls, ProjectCalls, MessageCalls):
     """A connection to one server on behalf of one caller; safe to use from several threads."""
 
     def close(self) -> None:
@@ -97,22 +98,26 @@ class Client(TaskCalls, ClaimCalls, RepairCalls, ProjectCalls, MessageCalls):
         """Wait up to `seconds` (at most 55) for something a host should do."""
         return self._poll(f"/api/v1/hosts/{part(host)}/orders", Orders, seconds, cursor=cursor or None)
 
-    def events(self, after: str | None = None, limit: int = 100) -> EventPage:
-        """Read the log right after a cursor; without one, its latest `limit` lines."""
-        return self._call("GET", f"/api/v1/events{query_of(limit=limit, after=after or None)}", EventPage)
+    def events(self, after: str | None = None, limit: int = 100, agent: str | None = None) -> EventPage:
+        """Read the log right after a cursor; without one, its latest `limit` lines; with an agent only what concerns it."""
+        query = query_of(limit=limit, after=after or None, agent=agent)
+        return self._call("GET", f"/api/v1/events{query}", EventPage)
 
     def event_stream(
-        self, after: str | None = None, *, mine: bool = False, patience: float = 600
+        self, after: str | None = None, *, mine: bool = False, agent: str | None = None, patience: float = 600
     ) -> Iterator[EventView]:
         """Follow the log for ever, from `after` or from now, through restarts of the server.
+
+        Everything, or what concerns this session (`mine`) or an agent.
 
         Raises Unreachable when the server does not answer at first, or for `patience` seconds after a loss.
         """
         cursor = after or self.events(limit=1).cursor
+        query = query_of(session="mine" if mine else None, agent=agent)
         failures, give_up_at = 0, time.monotonic() + patience
         while True:
             try:
-                for event in self._stream(cursor, mine=mine):
+                for event in self._stream(cursor, query):
                     failures, give_up_at = 0, time.monotonic() + patience
                     if event is not None:
                         cursor = event.cursor
@@ -140,10 +145,10 @@ class Client(TaskCalls, ClaimCalls, RepairCalls, ProjectCalls, MessageCalls):
         path = f"/api/v1/cards/{part(host)}/{part(index)}/{verb}"
         return self._call("POST", path, DrainAnswer, {"reason": reason, "preview": preview})
 
-    def _stream(self, cursor: str, *, mine: bool) -> Iterator[EventView | None]:
+    def _stream(self, cursor: str, query: str) -> Iterator[EventView | None]:
         """Yield events, and None for any other sign of life, until the server closes the stream."""
         headers = self._headers | {"Accept": "text/event-stream", "Last-Event-ID": cursor, "Cache-Control": "no-store"}
-        with self._transport.lines(f"/events{'?session=mine' if mine else ''}", headers, _STREAM_SILENCE) as stream:
+        with self._transport.lines(f"/events{query}", headers, _STREAM_SILENCE) as stream:
             status, lines = stream
             if status != 200:
                 raise self._refusal(status, b"".join(lines))

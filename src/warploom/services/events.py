@@ -11,7 +11,9 @@ from warploom.domain.errors import MalformedInput
 from warploom.domain.events import EventView
 from warploom.domain.identifiers import SessionId
 from warploom.services.changes import EVERYTHING, Changes
+from warploom.services.sessions import agent_named
 from warploom.store import events as event_store
+from warploom.store.events import About
 
 PAGE = 200
 _SPREAD = Random()  # noqa: S311  (spreads load, no secret)
@@ -26,24 +28,32 @@ class EventService:
         self._stream_seconds = stream_time.total_seconds()
 
     async def page(
-        self, after: str | None, limit: int, session: SessionId | None = None
+        self, after: str | None, limit: int, session: SessionId | None = None, agent: str | None = None
     ) -> tuple[list[EventView], str]:
-        """Return the lines after a cursor (the newest lines without one), and the cursor to go on from."""
-        wanted = max(1, min(limit, PAGE))
+        """Return the lines after a cursor (the newest lines without one), and the cursor to go on from.
+
+        With a session or an agent only what concerns it.
+        """
+        wanted, about = max(1, min(limit, PAGE)), About(session, agent)
         async with self._changes.database.connection() as conn:
             if after is None:
                 end = await event_store.end_of_log(conn)
-                lines = await event_store.latest_events(conn, wanted, session)
+                lines = await event_store.latest_events(conn, wanted, about)
                 return lines, lines[-1].cursor if lines else end
-            lines = await event_store.events_after(conn, _cursor(after), wanted, session)
+            lines = await event_store.events_after(conn, _cursor(after), wanted, about)
         return lines, lines[-1].cursor if lines else after
 
-    def check(self, cursor: str | None) -> None:
-        """Raise MalformedInput for what is no cursor, before a stream begins with it."""
+    async def check(self, cursor: str | None, agent: str | None = None) -> None:
+        """Raise MalformedInput for what is no cursor, NotFound for an agent that is none, before a reading begins."""
         if cursor is not None:
             _cursor(cursor)
+        if agent is not None:
+            async with self._changes.database.connection() as conn:
+                await agent_named(conn, agent)
 
-    async def follow(self, after: str | None, session: SessionId | None = None) -> AsyncGenerator[EventView]:
+    async def follow(
+        self, after: str | None, session: SessionId | None = None, agent: str | None = None
+    ) -> AsyncGenerator[EventView]:
         """Yield lines as they commit, from `after` on (from now without it).
 
         Ends by itself after about the stream time, so that proxies with a limit never cut it; the reader resumes from its
@@ -55,7 +65,7 @@ class EventService:
             cursor = after or await self._end()
             _cursor(cursor)
             while time.monotonic() < end and not bus.is_closing:
-                lines, cursor = await self.page(cursor, PAGE, session)
+                lines, cursor = await self.page(cursor, PAGE, session, agent)
                 for line in lines:
                     yield line
                 if len(lines) < PAGE:

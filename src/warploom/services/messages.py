@@ -1,22 +1,21 @@
 """Messages between agents: sent to one, to one of its sessions or to all, and unread until their next contact."""
 
-import difflib
 from datetime import timedelta
 
 from warploom.domain.errors import NotFound
 from warploom.domain.events import EventKind
-from warploom.domain.identifiers import SessionId, TaskId, message_name, task_name
+from warploom.domain.identifiers import SessionId, TaskId, message_name, session_name, task_name
 from warploom.domain.messages import MessageView, Recipient, SentAnswer, read_body, read_recipient
 from warploom.domain.sessions import Actor
 from warploom.domain.texts import spoken_list
 from warploom.services.changes import Change, Changes
+from warploom.services.sessions import agent_named, nearest_agents
 from warploom.store import messages as message_store
 from warploom.store.database import Connection
-from warploom.store.messages import KnownAgent, NewMessage
+from warploom.store.messages import NewMessage
+from warploom.store.sessions import KnownAgent
 
 _LATELY = timedelta(minutes=30)
-_NAMES_SHOWN = 5
-_NAMES_SEARCHED = 500
 _MOST_SHOWN = 200
 
 
@@ -71,13 +70,14 @@ class MessageService:
 async def _recipients(conn: Connection, actor: Actor, to: Recipient) -> list[KnownAgent]:
     if to.is_everybody:
         return await _everybody(conn, actor)
-    found = (
-        await message_store.find_agent(conn, to.name)
-        if to.session is None
-        else await message_store.agent_of_session(conn, to.session)
-    )
+    if to.session is None:
+        return [await agent_named(conn, to.name)]
+    found = await message_store.agent_of_session(conn, to.session)
     if found is None:
-        raise await _nobody(conn, to)
+        raise NotFound(
+            f"There is no session {session_name(to.session)}.",
+            f"There is {await nearest_agents(conn, to.name)}; `warploom agent list` shows their sessions.",
+        )
     return [found]
 
 
@@ -89,15 +89,6 @@ async def _everybody(conn: Connection, actor: Actor) -> list[KnownAgent]:
             "Name an agent: it reads the message when it comes back.",
         )
     return agents
-
-
-async def _nobody(conn: Connection, to: Recipient) -> NotFound:
-    names = await message_store.agent_names(conn, _NAMES_SEARCHED)
-    near = difflib.get_close_matches(to.name, names, _NAMES_SHOWN) or names[:_NAMES_SHOWN]
-    noun = "agent" if to.session is None else "session"
-    return NotFound(
-        f"There is no {noun} '{to.name}'.", f"There is {spoken_list(near)}; `all` reaches all of a project."
-    )
 
 
 async def _tell(change: Change, agents: list[KnownAgent], new: NewMessage) -> list[str]:

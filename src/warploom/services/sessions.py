@@ -1,22 +1,25 @@
 """Sessions: who is calling, and their sign of life."""
 
+import difflib
 import re
 from datetime import timedelta
 
-from warploom.domain.errors import Busy, NotAllowed
+from warploom.domain.errors import Busy, NotAllowed, NotFound
 from warploom.domain.events import EventKind
 from warploom.domain.hosts import ProcessIdentity
 from warploom.domain.identifiers import task_name
 from warploom.domain.messages import MESSAGE_LIMIT
 from warploom.domain.sessions import Actor, AgentView, Caller, Notice, Role, SessionView
-from warploom.domain.texts import NAME_LIMIT, cut_line, one_line, optional_line
+from warploom.domain.texts import NAME_LIMIT, cut_line, one_line, optional_line, spoken_list
 from warploom.services.changes import Changes
 from warploom.store import sessions as session_store
 from warploom.store.database import Connection
-from warploom.store.sessions import KnownSession
+from warploom.store.sessions import KnownAgent, KnownSession
 
 _NAME_MEMORY = timedelta(minutes=30)
 _MOST_SESSIONS = 500
+_NAMES_SHOWN = 5
+_NAMES_SEARCHED = 500
 _PLAIN_NAME = re.compile(r"[^a-z0-9]+")
 
 
@@ -126,6 +129,22 @@ def _lineage(caller: Caller) -> list[ProcessIdentity]:
     if caller.session_key is not None:
         return []
     return [*caller.ancestors, *([caller.process] if caller.process is not None else [])]
+
+
+async def agent_named(conn: Connection, name: str) -> KnownAgent:
+    """Return an agent by its name; raise NotFound with the nearest names there are."""
+    clean = one_line(name, "agent name", NAME_LIMIT)
+    found = await session_store.find_agent(conn, clean)
+    if found is None:
+        raise NotFound(f"There is no agent '{clean}'.", f"There is {await nearest_agents(conn, clean)}.")
+    return found
+
+
+async def nearest_agents(conn: Connection, name: str) -> str:
+    """Say which agents have names like this one, or were heard last."""
+    names = await session_store.agent_names(conn, _NAMES_SEARCHED)
+    near = difflib.get_close_matches(name, names, _NAMES_SHOWN) or names[:_NAMES_SHOWN]
+    return spoken_list(near) or "none yet"
 
 
 def require(actor: Actor, role: Role) -> None:

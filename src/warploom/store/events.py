@@ -1,6 +1,7 @@
 """The append-only log: written with each change, read in an order that never skips a late commit."""
 
 import re
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, LiteralString
 
@@ -21,14 +22,22 @@ _COLUMNS: Final[LiteralString] = """
   event.xid::text || '-' || event.id as cursor, event.at, event.kind, event.task_id, event.lease_id, event.session_id, event.facts
 """
 
+# $3 names an agent: what it did, what became of what is its own, and what it wrote.
+_OF_AGENT: Final[LiteralString] = """
+($3::text is null or event.facts->>'agent' = $3 or event.facts->>'sender' = $3 or event.session_id in (
+  select session.id from session join agent on agent.id = session.agent_id where agent.name = $3
+))
+"""
+
 _AFTER: Final[LiteralString] = f"""
 select {_COLUMNS}
 from event
 where (event.xid, event.id) > ($1::text::xid8, $2)
   and event.xid < pg_snapshot_xmin(pg_current_snapshot())
   and ($4::bigint is null or event.session_id = $4)
+  and {_OF_AGENT}
 order by event.xid, event.id
-limit $3
+limit $5
 """
 
 _LATEST: Final[LiteralString] = f"""
@@ -37,6 +46,7 @@ select * from (
   from event
   where event.xid < pg_snapshot_xmin(pg_current_snapshot())
     and ($2::bigint is null or event.session_id = $2)
+    and {_OF_AGENT}
   order by event.xid desc, event.id desc
   limit $1
 ) as latest
@@ -53,6 +63,17 @@ _PRUNE: Final[LiteralString] = """
 delete from event
 where (xid, id) in (select xid, id from event where at < clock_now() - $1::interval order by at limit $2)
 """
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """Which lines a reader wants: those of one session, or of one agent by name; by default all."""
+
+    session: SessionId | None = None
+    agent: str | None = None
+
+
+EVERYTHING: Final = About()
 
 
 async def insert_events(conn: Connection, lines: list[dict[str, Any]]) -> None:
@@ -84,15 +105,15 @@ def parse_cursor(text: str) -> tuple[str, int] | None:
 
 
 async def events_after(
-    conn: Connection, cursor: tuple[str, int], limit: int, session: SessionId | None = None
+    conn: Connection, cursor: tuple[str, int], limit: int, about: About = EVERYTHING
 ) -> list[EventView]:
     """Read the lines right after `cursor`, oldest first, stopping before the oldest transaction that still runs."""
-    return [_view(row) for row in await conn.fetch(_AFTER, cursor[0], cursor[1], limit, session)]
+    return [_view(row) for row in await conn.fetch(_AFTER, cursor[0], cursor[1], about.agent, about.session, limit)]
 
 
-async def latest_events(conn: Connection, limit: int, session: SessionId | None = None) -> list[EventView]:
+async def latest_events(conn: Connection, limit: int, about: About = EVERYTHING) -> list[EventView]:
     """Read the newest lines, oldest of them first."""
-    return [_view(row) for row in await conn.fetch(_LATEST, limit, session)]
+    return [_view(row) for row in await conn.fetch(_LATEST, limit, about.session, about.agent)]
 
 
 async def end_of_log(conn: Connection) -> str:

@@ -7,8 +7,7 @@ from typing import Final, LiteralString
 from warploom.domain.identifiers import AgentId, MessageId, ProjectId, SessionId, TaskId, message_name, task_name
 from warploom.domain.messages import MessageView
 from warploom.store.database import Connection, Record
-
-_AGENT: Final[LiteralString] = "select id, name from agent where name = $1"
+from warploom.store.sessions import KnownAgent
 
 _OF_SESSION: Final[LiteralString] = """
 select agent.id, agent.name
@@ -37,16 +36,6 @@ where session.agent_id = any($1::bigint[]) and heartbeat.seen_at > clock_now() -
 order by session.id
 """
 
-_NAMES: Final[LiteralString] = """
-select agent.name
-from agent
-left join session on session.agent_id = agent.id
-left join heartbeat on heartbeat.session_id = session.id
-group by agent.name
-order by max(heartbeat.seen_at) desc nulls last, agent.name
-limit $1
-"""
-
 _SEND: Final[LiteralString] = """
 insert into message (agent_id, session_id, project_id, task_id, sender, body)
 select agent_id, $2, $3, $4, $5, $6
@@ -67,14 +56,6 @@ _IS_TASK: Final[LiteralString] = "select exists (select from task where id = $1)
 
 
 @dataclass(frozen=True, slots=True)
-class KnownAgent:
-    """An agent that the database knows."""
-
-    agent: AgentId
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
 class NewMessage:
     """A message about to be written: one copy for each recipient."""
 
@@ -85,12 +66,6 @@ class NewMessage:
     task: TaskId | None
     sender: str
     body: str
-
-
-async def find_agent(conn: Connection, name: str) -> KnownAgent | None:
-    """Return an agent by its name."""
-    row = await conn.fetchrow(_AGENT, name)
-    return None if row is None else _agent(row)
 
 
 async def agent_of_session(conn: Connection, session: SessionId) -> KnownAgent | None:
@@ -108,11 +83,6 @@ async def sessions_heard(conn: Connection, agents: list[AgentId], within: timede
     """Return the sessions of agents that were heard lately, each with its agent."""
     rows = await conn.fetch(_HEARD, agents, within)
     return [(SessionId(row["id"]), AgentId(row["agent_id"])) for row in rows]
-
-
-async def agent_names(conn: Connection, limit: int) -> list[str]:
-    """Return names of agents, those heard last first."""
-    return [row["name"] for row in await conn.fetch(_NAMES, limit)]
 
 
 async def is_task(conn: Connection, task: TaskId) -> bool:

@@ -63,6 +63,18 @@ where agent.name like $1
 
 _AGENT: Final[LiteralString] = "select id from agent where name = $1"
 
+_NAMED: Final[LiteralString] = "select id, name from agent where name = $1"
+
+_NAMES: Final[LiteralString] = """
+select agent.name
+from agent
+left join session on session.agent_id = agent.id
+left join heartbeat on heartbeat.session_id = session.id
+group by agent.name
+order by max(heartbeat.seen_at) desc nulls last, agent.name
+limit $1
+"""
+
 _NEW_AGENT: Final[LiteralString] = "insert into agent (name) values ($1) on conflict (name) do nothing returning id"
 
 _PROJECT: Final[LiteralString] = "select id from project where name = $1"
@@ -132,6 +144,14 @@ where id in (
 
 
 @dataclass(frozen=True, slots=True)
+class KnownAgent:
+    """An agent that the database knows."""
+
+    agent: AgentId
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class KnownSession:
     """A session that the database knows."""
 
@@ -187,6 +207,17 @@ async def _find_or_make(conn: Connection, find: LiteralString, make: LiteralStri
         if number is not None:
             return number
     return await conn.fetchval(find, name)  # somebody else has just made it
+
+
+async def find_agent(conn: Connection, name: str) -> KnownAgent | None:
+    """Return an agent by its name."""
+    row = await conn.fetchrow(_NAMED, name)
+    return None if row is None else KnownAgent(AgentId(row["id"]), row["name"])
+
+
+async def agent_names(conn: Connection, limit: int) -> list[str]:
+    """Return names of agents, those heard last first."""
+    return [row["name"] for row in await conn.fetch(_NAMES, limit)]
 
 
 async def read_sessions(conn: Connection, lately: timedelta, limit: int) -> list[SessionView]:

@@ -8,10 +8,8 @@ import msgspec
 from fastapi import APIRouter, Header, Query, Request
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
-from warploom.app import App
 from warploom.domain.errors import WarploomError
-from warploom.domain.events import EventPage
-from warploom.domain.identifiers import SessionId
+from warploom.domain.events import EventPage, EventView
 from warploom.services.events import PAGE
 from warploom.web.callers import TheApp, actor_of
 from warploom.web.guard import error_body
@@ -21,9 +19,15 @@ stream_router = APIRouter(tags=["events"])
 
 
 @router.get("/events")
-async def page(app: TheApp, after: str | None = None, limit: Annotated[int, Query(ge=1, le=PAGE)] = 100) -> EventPage:
-    """Read the lines right after a cursor; without one, the newest."""
-    lines, cursor = await app.events.page(after, limit)
+async def page(
+    app: TheApp,
+    after: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=PAGE)] = 100,
+    agent: str | None = None,
+) -> EventPage:
+    """Read the lines right after a cursor; without one, the newest. With an agent's name only what concerns it."""
+    await app.events.check(after, agent)
+    lines, cursor = await app.events.page(after, limit, agent=agent)
     return EventPage(lines, cursor)
 
 
@@ -37,19 +41,22 @@ async def stream(
     app: TheApp,
     session: Literal["mine"] | None = None,
     after: str | None = None,
+    agent: str | None = None,
     last_event_id: Annotated[str | None, Header()] = None,
 ) -> EventSourceResponse:
-    """Stream the log from `Last-Event-ID` (or `after`, or now) on; `session=mine` keeps to the caller's own lines."""
+    """Stream the log from `Last-Event-ID` (or `after`, or now) on; `session=mine` or an agent's name choose lines."""
     start = last_event_id or after
-    app.events.check(start)
+    await app.events.check(start, agent)
     mine = (await actor_of(request)).session if session == "mine" else None
-    return EventSourceResponse(_lines(app, start, mine), ping=15, headers={"X-Accel-Buffering": "no"})
+    return EventSourceResponse(
+        _lines(app.events.follow(start, mine, agent)), ping=15, headers={"X-Accel-Buffering": "no"}
+    )
 
 
-async def _lines(app: App, after: str | None, session: SessionId | None) -> AsyncGenerator[ServerSentEvent]:
+async def _lines(events: AsyncGenerator[EventView]) -> AsyncGenerator[ServerSentEvent]:
     yield ServerSentEvent(retry=1000, comment="warploom events")
     try:
-        async for line in app.events.follow(after, session):
+        async for line in events:
             yield ServerSentEvent(data=msgspec.json.encode(line).decode(), event=line.kind.value, id=line.cursor)
     except WarploomError as error:
         yield ServerSentEvent(data=json.dumps(error_body(error)), event="error", retry=2000)
