@@ -182,6 +182,7 @@ create index task_waiting on task (agent_id) where state in ('ready', 'claimed',
 create index task_state on task (project_id, state, id);
 create index task_parent on task (parent_id) where parent_id is not null;
 create index task_culprit on task (culprit_id) where culprit_id is not null;
+create index task_epic on task (id) where kind = 'epic' and state = 'pending' and unmet = 0;
 create index task_retry on task (retry_at) where retry_at is not null;
 
 -- The queue of one card: every ready ticket that may use it. Rows live only while the ticket waits.
@@ -220,7 +221,7 @@ create table lease (
   ended_at timestamptz,
   ended lease_end,
   unique (id, live),
-  unique (id, task_id, live),
+  unique (task_id, id, live),
   check ((state = 'ended') = (ended_at is not null)),
   check ((state = 'ended') = (ended is not null)),
   check (state <> 'active' or accepted_at is not null),
@@ -231,8 +232,8 @@ create index lease_live on lease (id) where state <> 'ended';
 create index lease_session on lease (session_id) where state <> 'ended';
 
 -- A claimed task has a live lease of its own, and a live lease has its claimed task; both are checked at commit.
-alter table task add constraint task_lease foreign key (lease_id, id, lease_live)
-  references lease (id, task_id, live) deferrable initially deferred;
+alter table task add constraint task_lease foreign key (id, lease_id, lease_live)
+  references lease (task_id, id, live) deferrable initially deferred;
 alter table lease add constraint lease_claims foreign key (task_id, live_id)
   references task (id, lease_id) deferrable initially deferred;
 
@@ -274,7 +275,7 @@ create table progress (
 -- What a finished task left: apart from it, so that claims read and write narrow rows.
 create table result (
   task_id bigint primary key references task,
-  lease_id bigint not null,
+  lease_id bigint,
   output jsonb check (pg_column_size(output) <= 200000),
   branch text check (char_length(branch) between 1 and 300),
   created_at timestamptz not null default clock_now()

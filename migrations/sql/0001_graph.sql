@@ -243,7 +243,9 @@ begin
   end if;
   select array_agg(task_id), array_agg(1) into waiting, met
   from dependency where upstream_id = new.id and not waived;
-  perform let_go(new.id, waiting, met);
+  if waiting is not null then
+    perform let_go(new.id, waiting, met);
+  end if;
   return null;
 end
 $$;
@@ -260,8 +262,12 @@ begin
   return null;
 end
 $$;
+-- What is_lost says is written out: a function is unfolded anew by every statement that moves a task.
 create trigger task_lost after update of state on task for each row
-  when (is_lost(new.state, new.retry_at) and not is_lost(old.state, old.retry_at)) execute function on_lost();
+  when (
+    (new.state in ('cancelled', 'dead_letter') or (new.state = 'failed' and new.retry_at is null))
+    and not (old.state in ('cancelled', 'dead_letter') or (old.state = 'failed' and old.retry_at is null))
+  ) execute function on_lost();
 
 -- There is hope again for a task that was lost.
 create function on_found() returns trigger language plpgsql as $$
@@ -271,7 +277,10 @@ begin
 end
 $$;
 create trigger task_found after update of state on task for each row
-  when (is_lost(old.state, old.retry_at) and not is_lost(new.state, new.retry_at)) execute function on_found();
+  when (
+    (old.state in ('cancelled', 'dead_letter') or (old.state = 'failed' and old.retry_at is null))
+    and not (new.state in ('cancelled', 'dead_letter') or (new.state = 'failed' and new.retry_at is null))
+  ) execute function on_found();
 
 -- New edges: count what is not done yet. An upstream task that is being finished right now is waited for first.
 create function on_edges_added() returns trigger language plpgsql as $$
