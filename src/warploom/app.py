@@ -11,6 +11,7 @@ from warploom.domain.tasks import HeadStarts
 from warploom.orchestrator.reach import Reach
 from warploom.services.cards import CardService
 from warploom.services.changes import Changes
+from warploom.services.claims import AttemptRules, ClaimService
 from warploom.services.events import EventService
 from warploom.services.grants import GrantTimes
 from warploom.services.health import HealthService
@@ -18,7 +19,9 @@ from warploom.services.hosts import HostService
 from warploom.services.leases import LeaseService, OfferRules
 from warploom.services.messages import MessageService
 from warploom.services.projects import ProjectService
+from warploom.services.repairs import RepairService
 from warploom.services.sessions import SessionService
+from warploom.services.tasks import TaskRules, TaskService
 from warploom.services.tickets import TicketRules, TicketService
 from warploom.store import migrations
 from warploom.store.database import Database
@@ -39,6 +42,9 @@ class App:
     leases: LeaseService
     cards: CardService
     hosts: HostService
+    tasks: TaskService
+    claims: ClaimService
+    repairs: RepairService
     projects: ProjectService
     messages: MessageService
     events: EventService
@@ -70,6 +76,9 @@ def build_app(settings: Settings, url: str | None = None) -> App:
     leases = LeaseService(changes, times, OfferRules(settings.missed_offers))
     head_starts = HeadStarts(settings.p0_head_start, settings.p1_head_start)
     tickets = TicketService(changes, leases, TicketRules(head_starts, times, url))
+    tasks = TaskService(changes, TaskRules(head_starts, settings.max_attempts))
+    attempts = AttemptRules(settings.lease_time, settings.retry_base, settings.retry_most)
+    repairs = RepairService(changes, leases, settings.lease_time)
     hosts = HostService(changes, times, SurveyRules(settings.settle_time, settings.foreign_quiet))
     return App(
         settings=settings,
@@ -80,11 +89,14 @@ def build_app(settings: Settings, url: str | None = None) -> App:
         leases=leases,
         cards=CardService(changes, times),
         hosts=hosts,
+        tasks=tasks,
+        claims=ClaimService(changes, leases, tickets, attempts),
+        repairs=repairs,
         projects=ProjectService(changes),
         messages=MessageService(changes),
         events=EventService(changes),
         health=HealthService(database, bus),
-        duties=Reach(database, leases, hosts, tickets, settings.event_time),
+        duties=Reach(database, leases, hosts, tickets, repairs, settings.event_time),
     )
 
 

@@ -203,6 +203,8 @@ class KnownCard:
     utilisation: int | None
     processes: list[ProcessView]
     holder: KnownHolder | None
+    capabilities: frozenset[str] = frozenset()
+    """What its host can do besides."""
 
     @property
     def name(self) -> str:

@@ -76,6 +76,8 @@ class Survey:
     """The host's own wall clock as a Unix time, to tell how far it is from the database's."""
     age_seconds: float = 0.0
     """How long before this was sent the look began: what it saw may be that old."""
+    capabilities: list[str] = field(default_factory=list[str])
+    """What the host can do besides, such as docker; tasks may need it."""
 
 
 @dataclass(frozen=True, slots=True)

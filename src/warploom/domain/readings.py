@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from warploom.domain.errors import MalformedInput
 from warploom.domain.hosts import CardFact, ProcessFact, ProcessIdentity, Survey
+from warploom.domain.tasks import read_names
 from warploom.domain.texts import NAME_LIMIT, cut_line, one_line, optional_line
 
 MOST_CARDS = 256
@@ -47,6 +48,7 @@ def read_survey(survey: Survey) -> Survey:
         driver=optional_line(survey.driver, "driver version", NAME_LIMIT),
         version=one_line(survey.version, "version", NAME_LIMIT),
         problem=optional_line(survey.problem, "problem", _PROBLEM_LIMIT),
+        capabilities=list(read_names(survey.capabilities, "capability")),
         cards=[_read_card(card) for card in survey.cards],
     )
 

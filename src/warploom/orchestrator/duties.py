@@ -12,7 +12,18 @@ from typing import Final
 
 from warploom.domain.errors import WarploomError
 from warploom.domain.texts import spoken_duration
-from warploom.orchestrator import grant_maker, host_watch, lease_reaper, offer_lapser, pruner
+from warploom.orchestrator import (
+    epic_closer,
+    grant_maker,
+    host_watch,
+    lease_reaper,
+    offer_lapser,
+    project_watch,
+    pruner,
+    retry_timer,
+    session_watch,
+    subtree_blocker,
+)
 from warploom.orchestrator.reach import Reach
 from warploom.services.health import LEADER
 from warploom.store.leaders import give_lead_up, take_lead, unled_for
@@ -41,7 +52,18 @@ class Duty:
 
 DUTIES: Final = tuple(
     Duty(module.NAME, module.SECONDS, module.run_once)
-    for module in (lease_reaper, offer_lapser, host_watch, grant_maker, pruner)
+    for module in (
+        lease_reaper,
+        offer_lapser,
+        retry_timer,
+        host_watch,
+        session_watch,
+        grant_maker,
+        subtree_blocker,
+        epic_closer,
+        project_watch,
+        pruner,
+    )
 )
 
 

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from warploom.services.hosts import HostService
 from warploom.services.leases import LeaseService
+from warploom.services.repairs import RepairService
 from warploom.services.tickets import TicketService
 from warploom.store.database import Database
 
@@ -17,4 +18,5 @@ class Reach:
     leases: LeaseService
     hosts: HostService
     tickets: TicketService
+    repairs: RepairService
     event_time: timedelta

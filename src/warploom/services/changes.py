@@ -19,6 +19,11 @@ def ticket_topic(task: TaskId) -> str:
     return f"ticket:{task}"
 
 
+def graph_topic(project: ProjectId) -> str:
+    """Name the topic on which those listen who wait for tasks of a project."""
+    return f"graph:{project}"
+
+
 def host_topic(host: str) -> str:
     """Name the topic on which a host agent listens for its orders."""
     return f"host:{host}"
@@ -59,6 +64,8 @@ class Change:
         )
         if task is not None:
             self.topics.add(ticket_topic(task))
+        if project is not None and kind.value.startswith(("task.", "graph.", "project.")):
+            self.topics.add(graph_topic(project))
 
     def order_survey(self, host: str) -> None:
         """Ask a host agent for a look at its cards as soon as this has committed."""

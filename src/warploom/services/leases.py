@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from warploom.domain.cards import KnownCard
-from warploom.domain.errors import LeaseLost, MalformedInput, NotFound, NotYours
+from warploom.domain.errors import LeaseLost, MalformedInput, NotFound, NotReady, NotYours
 from warploom.domain.etas import next_pace, run_end, show_eta
 from warploom.domain.events import EventKind
-from warploom.domain.identifiers import CardId, LeaseId, lease_name, ticket_name
+from warploom.domain.failures import FailureClass, is_worth_trying
+from warploom.domain.identifiers import CardId, LeaseId, TaskId, lease_name, ticket_name
 from warploom.domain.leases import (
     LONGEST_RUN,
     LeaseAnswer,
@@ -17,13 +18,14 @@ from warploom.domain.leases import (
     lease_lost,
     run_length,
 )
-from warploom.domain.sessions import Actor
-from warploom.domain.tasks import TaskState
+from warploom.domain.sessions import Actor, Role
+from warploom.domain.tasks import TaskKind, TaskState
 from warploom.domain.texts import REASON_LIMIT, one_line, spoken_duration
 from warploom.domain.tickets import CardNeed, room_for
 from warploom.services.changes import Change, Changes, names
 from warploom.services.grants import GrantTimes, Round, grant_possible
 from warploom.store import cards as card_store
+from warploom.store import claims as claim_store
 from warploom.store import leases as lease_store
 from warploom.store import sessions as session_store
 from warploom.store import tickets as ticket_store
@@ -86,6 +88,7 @@ class LeaseService:
             await lease_store.lock_cards_of(change.conn, lease)
             held = await _get(change.conn, lease)
             _require_own(actor, held)
+            _require_gpu(held)
             if held.state is LeaseState.ENDED:
                 if held.end is not LeaseEnd.RELEASED:
                     raise await _lost(change.conn, lease)
@@ -99,16 +102,18 @@ class LeaseService:
     async def expire(self, lease: LeaseId) -> bool:
         """End a lease whose holder was silent for a whole lease time; the card stays taken until observed clear.
 
-        The holder is told at its next contact.
+        Anybody may claim its task again unless that was the last attempt; a request for cards has failed. The holder is
+        told at its next contact.
         """
         silence = f"after {spoken_duration(self._times.lease)} of silence"
         async with self._changes.begin() as change:
             await lease_store.lock_cards_of(change.conn, lease)
             held = await _get(change.conn, lease)
-            ending = Ending(LeaseEnd.EXPIRED, TaskState.FAILED, f"its lease expired {silence}")
+            ending = _expiry(held, f"its lease expired {silence}")
             if await self._end(change, held, ending) is None:
                 return False
-            text = f"your lease {_named(held)} ended {silence}; ask again with gpu_request if you still need a card"
+            _tell_expiry(change, held, ending)
+            text = f"your lease {_named(held)} ended {silence}; {_again(held, ending)}"
             await session_store.send_notice(change.conn, held.session, "warploom", text)
             return True
 
@@ -129,12 +134,58 @@ class LeaseService:
 
     async def withdraw(self, change: Change, held: Lease) -> bool:
         """End an offer because its owner leaves the queue; its cards go on in the caller's round of grants."""
-        ending = Ending(LeaseEnd.WITHDRAWN, TaskState.CANCELLED, "left the queue", was_used=False)
+        if held.kind is TaskKind.GPU:
+            ending = Ending(LeaseEnd.WITHDRAWN, TaskState.CANCELLED, "left the queue", was_used=False)
+        else:
+            ending = Ending(LeaseEnd.WITHDRAWN, TaskState.READY, was_used=False, frees_task=True)
         return await self._end(change, held, ending) is not None
+
+    async def prove(
+        self, change: Change, actor: Actor, task: TaskId, lease: LeaseId, *, ended_as: LeaseEnd | None = None
+    ) -> bool:
+        """Prove that a lease is live, of this task and the actor's (an operator may name anybody's), and lock it.
+
+        False when it has ended as `ended_as`, so that saying something twice is success; LeaseLost when it ended otherwise.
+        With `ended_as` the cards of its hosts are locked too, because it is about to be ended.
+        """
+        if ended_as is not None:
+            await lease_store.lock_cards_of(change.conn, lease)
+        held = await _get(change.conn, lease)
+        if held.task != task:
+            raise MalformedInput(
+                f"{lease_name(lease)} is a lease on {ticket_name(held.task)}, not on {ticket_name(task)}.",
+                "Name the lease that came with the claim; loom_me lists yours.",
+            )
+        if actor.role is not Role.OPERATOR:
+            _require_own(actor, held)
+        if held.state is LeaseState.ENDED:
+            if held.end is ended_as:
+                return False
+            raise await _lost(change.conn, lease)
+        own = actor if actor.agent == held.agent else None
+        if held.state is LeaseState.OFFERED:
+            await self._activate(change, held, own)
+        else:
+            await lease_store.renew_lease(change.conn, lease, own.session if own else None, self._times.lease)
+        await _live(change.conn, lease)
+        return True
+
+    async def end(self, change: Change, lease: LeaseId, ending: Ending) -> Ended | None:
+        """End a live lease within a change; None when it was not live. The caller has locked the cards of its hosts."""
+        return await self._end(change, await _get(change.conn, lease), ending)
+
+    async def lost(self, conn: Connection, lease: LeaseId) -> LeaseLost:
+        """Say what became of a lease that is not live any more."""
+        return await _lost(conn, lease)
 
     async def _back_in_queue(self, change: Change, held: Lease, missed: int) -> None:
         text = f"you missed the offer {_named(held)}"
-        if missed >= self._offers.missed:
+        if missed >= self._offers.missed and held.kind is not TaskKind.GPU:
+            await claim_store.return_task(change.conn, held.task)
+            facts = _facts(held) | {"reason": f"{held.agent_name} missed {missed} offers of its cards"}
+            _tell(change, EventKind.TASK_RETURNED, held, facts)
+            text += "; anybody may claim its task again"
+        elif missed >= self._offers.missed:
             outcome = f"parked after {missed} missed offers"
             await ticket_store.park_ticket(change.conn, held.task, outcome)
             facts = _facts(held) | {"missed": str(missed)}
@@ -178,10 +229,45 @@ class LeaseService:
     async def _end(self, change: Change, held: Lease, ending: Ending) -> Ended | None:
         ended = await lease_store.end_lease(change.conn, held.lease, ending)
         if ended is not None:
-            _tell(change, EventKind(f"lease.{ending.end.value}"), held, _facts(held))
+            kind = _END_EVENTS.get(ending.end)
+            if kind is not None:
+                _tell(change, kind, held, _facts(held))
             for host in {name.partition("/")[0] for name in held.card_names}:
                 change.order_survey(host)
         return ended
+
+
+_END_EVENTS = {
+    LeaseEnd.RELEASED: EventKind.LEASE_RELEASED,
+    LeaseEnd.EXPIRED: EventKind.LEASE_EXPIRED,
+    LeaseEnd.LAPSED: EventKind.LEASE_LAPSED,
+    LeaseEnd.WITHDRAWN: EventKind.LEASE_WITHDRAWN,
+}
+"""The endings that are told as events of the lease; the others are told as what happened to its task."""
+
+
+def _expiry(held: Lease, outcome: str) -> Ending:
+    if held.kind is TaskKind.GPU:
+        return Ending(LeaseEnd.EXPIRED, TaskState.FAILED, outcome)
+    if is_worth_trying(FailureClass.INTERRUPTED, held.attempts, held.max_attempts):
+        return Ending(LeaseEnd.EXPIRED, TaskState.READY, frees_task=True)
+    return Ending(LeaseEnd.EXPIRED, TaskState.DEAD_LETTER, outcome, failure=FailureClass.INTERRUPTED)
+
+
+def _tell_expiry(change: Change, held: Lease, ending: Ending) -> None:
+    if ending.task_state is TaskState.READY:
+        _tell(change, EventKind.TASK_RETURNED, held, _facts(held) | {"reason": "its holder fell silent"})
+    elif ending.task_state is TaskState.DEAD_LETTER:
+        facts = {"failure": "interrupted", "attempt": str(held.attempts), "reason": ending.outcome or ""}
+        _tell(change, EventKind.TASK_DEAD_LETTER, held, _facts(held) | facts)
+
+
+def _again(held: Lease, ending: Ending) -> str:
+    if held.kind is TaskKind.GPU:
+        return "ask again with gpu_request if you still need a card"
+    if ending.task_state is TaskState.READY:
+        return f'anybody may claim it again; loom_claim("{ticket_name(held.task)}") if you still work on it'
+    return "it was its last attempt, and it is a dead letter now"
 
 
 async def requeue(conn: Connection, held: Lease) -> None:
@@ -197,7 +283,8 @@ def candidates_of(ticket: Ticket, cards: Sequence[KnownCard]) -> list[CardId]:
     if ticket.need_cards:
         return ticket.need_cards
     need = CardNeed((), ticket.need_count, ticket.need_memory_mib, ticket.need_model)
-    return [card.card for card in room_for(need, cards)]
+    able = [card for card in cards if ticket.capabilities <= card.capabilities]
+    return [card.card for card in room_for(need, able)]
 
 
 async def _get(conn: Connection, lease: LeaseId) -> Lease:
@@ -228,7 +315,18 @@ def _require_own(actor: Actor, held: Lease) -> None:
         )
 
 
+def _require_gpu(held: Lease) -> None:
+    if held.kind is not TaskKind.GPU:
+        task, lease = ticket_name(held.task), lease_name(held.lease)
+        raise NotReady(
+            f"{lease} is the claim of the task {task}, not a request for cards.",
+            f'End it with loom_done("{task}", lease="{lease}") or loom_fail: either gives its cards back.',
+        )
+
+
 def _named(held: Lease) -> str:
+    if not held.card_names:
+        return f"{lease_name(held.lease)} on {ticket_name(held.task)} '{held.title}'"
     more = f" and {len(held.card_names) - 8} more" if len(held.card_names) > 8 else ""
     return f"{lease_name(held.lease)} on {names(held.card_names[:8])}{more} for {ticket_name(held.task)} '{held.title}'"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from warploom.bus.hints import POLL_SECONDS
 from warploom.domain.cards import KnownCard
-from warploom.domain.errors import MalformedInput, NotFound, NotYours
+from warploom.domain.errors import MalformedInput, NotFound, NotReady, NotYours, Taken
 from warploom.domain.etas import UNKNOWN, Span, show_eta
 from warploom.domain.events import EventKind
 from warploom.domain.identifiers import CardId, HostId, LeaseId, TaskId, lease_name, session_name, ticket_name
@@ -14,7 +14,7 @@ from warploom.domain.leases import END_SENTENCES, HeldCard, LeaseState, exports
 from warploom.domain.queues import forecast
 from warploom.domain.reasons import Ahead, waiting_chain
 from warploom.domain.sessions import Actor
-from warploom.domain.tasks import HeadStarts, TaskState
+from warploom.domain.tasks import HeadStarts, TaskKind, TaskState
 from warploom.domain.texts import spoken_list
 from warploom.domain.tickets import (
     GpuRequest,
@@ -28,6 +28,7 @@ from warploom.services.grants import GrantTimes, Round, grant_possible, slots_of
 from warploom.services.leases import LeaseService, candidates_of
 from warploom.services.queues import widen_queues
 from warploom.store import cards as card_store
+from warploom.store import claims as claim_store
 from warploom.store import leases as lease_store
 from warploom.store import queues as queue_store
 from warploom.store import tickets as ticket_store
@@ -72,6 +73,38 @@ class TicketService:
                 return await self._answer(change.conn, task)
         return await self._existing(actor, request)
 
+    async def enter(self, actor: Actor, task: TaskId) -> TicketAnswer:
+        """Take a task that needs cards into their queues as the actor's ticket; it is claimed together with them.
+
+        Entering again is success. Raises Taken when somebody else waits with it, NotReady when it is not ready or when no
+        card there is could serve it.
+        """
+        async with self._changes.begin() as change:
+            cards = await self._want(change, actor, task)
+            if cards is not None:
+                ticket = await _get(change.conn, task)
+                allowed = candidates_of(ticket, cards)
+                await self._enter(change, actor, task, ticket.title, cards, allowed)
+            return await self._answer(change.conn, task)
+
+    async def take_at_once(self, actor: Actor, task: TaskId) -> TicketAnswer | None:
+        """Take a task with its cards if that is possible right now; None, with nothing changed, if it would have to wait."""
+        try:
+            async with self._changes.begin() as change:
+                cards = await self._want(change, actor, task)
+                ticket = await _get(change.conn, task)
+                allowed = candidates_of(ticket, cards or [])
+                clear = [card for card in cards or [] if card.card in set(allowed) and card.is_grantable]
+                if len(clear) < ticket.need_count:
+                    raise _NotAtOnce
+                await self._enter(change, actor, task, ticket.title, cards or [], allowed)
+                answer = await self._answer(change.conn, task)
+                if answer.state is not Standing.ACTIVE:
+                    raise _NotAtOnce
+                return answer
+        except (_NotAtOnce, Taken, NotReady):
+            return None
+
     async def explain(self, actor: Actor, task: TaskId) -> TicketAnswer:
         """Say where a ticket stands: its lease, or one dominant reason, its place, when it starts and who is ahead."""
         return await self._explain(await self._read(task))
@@ -87,11 +120,13 @@ class TicketService:
             ticket = await _get(change.conn, task)
             if ticket.state is TaskState.CLAIMED:
                 await self._withdraw(change, ticket)
-            elif await ticket_store.leave_ticket(change.conn, task, "left the queue"):
+            elif await _leave(change.conn, ticket):
                 await ticket_store.dequeue(change.conn, task)
                 facts = await self._facts(change.conn, ticket)
                 change.tell(EventKind.TICKET_LEFT, facts, project=ticket.project, task=task, session=ticket.session)
             await grant_possible(change, self._rules.times, Round(hosts), ticket.now)
+            if ticket.kind is not TaskKind.GPU:
+                return _plain(ticket, Standing.ENDED, "left the queue", "Anybody may claim its task again.")
             return await self._answer(change.conn, task)
 
     async def wait(self, actor: Actor, task: TaskId, seconds: float) -> TicketAnswer:
@@ -182,6 +217,20 @@ class TicketService:
         await card_store.lock_cards(change.conn, hosts)
         now = await change.conn.fetchval("select clock_now()")
         await grant_possible(change, self._rules.times, Round(hosts, present=task), now)
+
+    async def _want(self, change: Change, actor: Actor, task: TaskId) -> list[KnownCard] | None:
+        """Make a task the actor's ticket and return all cards; None when it was the actor's already."""
+        if not await claim_store.want_task(change.conn, task, actor):
+            ticket = await ticket_store.get_ticket(change.conn, task)
+            if ticket is None or ticket.state not in (TaskState.READY, TaskState.CLAIMED):
+                raise NotReady(f"{ticket_name(task)} cannot be claimed as it stands.", "loom_explain says why.")
+            if ticket.agent != actor.agent:
+                raise Taken(f"{ticket.agent_name} has {ticket_name(task)}.", "Take another task with loom_claim().")
+            return None
+        cards = await card_store.read_cards(change.conn)
+        if not candidates_of(await _get(change.conn, task), cards):
+            raise NotReady(f"No card there is could serve {ticket_name(task)}.", "`warploom status` shows the cards.")
+        return cards
 
     async def _existing(self, actor: Actor, request: GpuRequest) -> TicketAnswer:
         async with self._changes.database.connection() as conn:
@@ -302,6 +351,17 @@ class TicketService:
                 "Do not use another card unless the user says so."
             ),
         )
+
+
+class _NotAtOnce(Exception):
+    """Undoes a change that would have made a task wait."""
+
+
+async def _leave(conn: Connection, ticket: Ticket) -> bool:
+    """Cancel a waiting request for cards; a task that waits for cards may be claimed by anybody again."""
+    if ticket.kind is TaskKind.GPU:
+        return await ticket_store.leave_ticket(conn, ticket.task, "left the queue")
+    return await claim_store.return_task(conn, ticket.task)
 
 
 def _start_of(ticket: Ticket, cards: Sequence[KnownCard], hosts: list[HostId], heads: list[Head]) -> Span:

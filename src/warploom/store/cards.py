@@ -16,7 +16,7 @@ select card.id, card.host_id, host.name as host, card.index, card.uuid, card.mod
   card.service::text, card.service_reason, card.service_since,
   card.condition::text, card.condition_since, card.condition_detail, card.observed_at,
   card.observed_at >= clock_now() - 2 * make_interval(secs => host.survey_seconds) as is_fresh,
-  card.used_mib, card.utilisation, card.processes,
+  card.used_mib, card.utilisation, card.processes, host.capabilities,
   lease.id as lease_id, lease.task_id, task.title, agent.name as agent, lease.session_id, session.client, session.directory,
   lease.state::text as lease_state, lease.granted_at, lease.expires_at, lease.expected_end, heartbeat.seen_at,
   progress.step, progress.total, progress.rate, progress.spread, progress.reported_at
@@ -78,6 +78,7 @@ def _card(row: Record) -> KnownCard:
         used_mib=row["used_mib"],
         utilisation=row["utilisation"],
         processes=[_process(each) for each in row["processes"]],
+        capabilities=frozenset(row["capabilities"]),
         holder=_holder(row) if row["lease_id"] is not None else None,
     )
 

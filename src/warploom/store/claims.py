@@ -88,10 +88,9 @@ select {_CLAIMED}
 _SPECIAL: Final[LiteralString] = """
 select id from task
 where project_id = $1 and state = 'ready' and kind = 'work' and not is_plain and session_id is null and need_count > 0
-  and need_capabilities <@ $2::text[]
   and not exists (select from lease_resource where lease_resource.live and lease_resource.name = any(task.need_resources))
 order by order_key, id
-limit $3
+limit $2
 """
 
 _WANT: Final[LiteralString] = """
@@ -180,6 +179,14 @@ _CAPABILITIES: Final[LiteralString] = """
 select coalesce(host.capabilities, '{}') from session left join host on host.name = session.host_name where session.id = $1
 """
 
+_RESOURCE_HOLDER: Final[LiteralString] = """
+select lease_resource.name || ', which L-' || lease.id || ' (' || agent.name || ') has'
+from lease_resource join lease on lease.id = lease_resource.lease_id join agent on agent.id = lease.agent_id
+where lease_resource.live and lease_resource.name = any($1::text[])
+order by lease_resource.name
+limit 1
+"""
+
 _LAST_LEASE: Final[LiteralString] = """
 select id from lease where task_id = $1 and ($2::bigint is null or session_id = $2) order by id desc limit 1
 """
@@ -231,9 +238,9 @@ async def claim_with_resources(
     return _tasks(await conn.fetch(_CLAIM_WITH_RESOURCES, *_who(actor, rules), task, list(capabilities)))
 
 
-async def special_tasks(conn: Connection, project: ProjectId, capabilities: Sequence[str], limit: int) -> list[TaskId]:
-    """List the first tasks that need cards and otherwise could be claimed by a host of these capabilities."""
-    return [TaskId(row["id"]) for row in await conn.fetch(_SPECIAL, project, list(capabilities), limit)]
+async def special_tasks(conn: Connection, project: ProjectId, limit: int) -> list[TaskId]:
+    """List the first tasks that only need cards before they can be claimed."""
+    return [TaskId(row["id"]) for row in await conn.fetch(_SPECIAL, project, limit)]
 
 
 async def want_task(conn: Connection, task: TaskId, actor: Actor) -> bool:
@@ -268,7 +275,7 @@ async def finish_many(conn: Connection, agent: AgentId, leases: Sequence[LeaseId
     return [TaskId(row["id"]) for row in await conn.fetch(_DONE_MANY, list(leases), agent)]
 
 
-async def keep_result(conn: Connection, task: TaskId, lease: LeaseId, output: Any, branch: str | None) -> None:
+async def keep_result(conn: Connection, task: TaskId, lease: LeaseId | None, output: Any, branch: str | None) -> None:
     """Keep what a finished task left."""
     await conn.execute(_KEEP, task, lease, output, branch)
 
@@ -281,6 +288,11 @@ async def save_note(conn: Connection, lease: LeaseId, note: str) -> None:
 async def capabilities_of(conn: Connection, session: SessionId) -> list[str]:
     """Return what the host of a session can do; nothing where no host agent runs there."""
     return await conn.fetchval(_CAPABILITIES, session) or []
+
+
+async def resource_holder(conn: Connection, names: Sequence[str]) -> str | None:
+    """Say which of these named resources is taken and by whom; None when all are free."""
+    return await conn.fetchval(_RESOURCE_HOLDER, list(names))
 
 
 async def last_lease(conn: Connection, task: TaskId, session: SessionId | None = None) -> LeaseId | None:

@@ -12,12 +12,12 @@ from warploom.store.database import Connection
 
 _SAVE_HOST: Final[LiteralString] = """
 with before as (select id, silent_since from host where name = $1)
-insert into host (name, provider, driver, version, problem, survey_seconds, clock_gap_seconds, surveyed_at)
-values ($1, $2, $3, $4, $5, $6, $7::float8 - extract(epoch from clock_now())::float8, clock_now())
+insert into host (name, provider, driver, version, problem, survey_seconds, clock_gap_seconds, surveyed_at, capabilities)
+values ($1, $2, $3, $4, $5, $6, $7::float8 - extract(epoch from clock_now())::float8, clock_now(), $8)
 on conflict (name) do update
 set provider = excluded.provider, driver = excluded.driver, version = excluded.version, problem = excluded.problem,
   survey_seconds = excluded.survey_seconds, clock_gap_seconds = excluded.clock_gap_seconds,
-  surveyed_at = excluded.surveyed_at, silent_since = null
+  surveyed_at = excluded.surveyed_at, capabilities = excluded.capabilities, silent_since = null
 returning host.id, clock_now() as now, (select id from before) is null as is_new, (select silent_since from before) as silent_since
 """
 
@@ -127,6 +127,7 @@ async def save_host(conn: Connection, name: str, survey: Survey) -> SavedHost:
         survey.problem,
         survey.interval_seconds,
         survey.clock,
+        survey.capabilities,
     )
     assert row is not None
     return SavedHost(HostId(row["id"]), row["now"], row["is_new"], row["silent_since"])

@@ -13,7 +13,8 @@ from warploom.store.cards import read_pace
 from warploom.store.database import Connection, Record
 
 _GET: Final[LiteralString] = """
-select lease.id, lease.task_id, task.title, task.kind::text, task.attempts, task.max_attempts, task.project_id, task.run_time, lease.agent_id, agent.name as agent, lease.session_id,
+select lease.id, lease.task_id, task.title, task.kind::text, task.attempts, task.max_attempts, task.project_id,
+  task.run_time, lease.agent_id, agent.name as agent, lease.session_id,
   lease.state::text, lease.granted_at, lease.expires_at, lease.expected_end, lease.ended_at, lease.ended::text,
   clock_now() as now, progress.step, progress.total, progress.rate, progress.spread, progress.reported_at,
   array(select lease_card.card_id from lease_card where lease_card.lease_id = lease.id order by 1) as cards,

@@ -85,7 +85,7 @@ join agent on agent.id = taken.agent_id
 """
 
 _WIDEN: Final[LiteralString] = """
-select task.id, task.need_count, task.need_memory_mib, task.need_model,
+select task.id, task.need_count, task.need_memory_mib, task.need_model, task.need_capabilities,
   array(select queue.card_id from queue where queue.task_id = task.id) as candidates
 from task
 where task.state = 'ready' and task.need_count > 0 and task.session_id is not null and cardinality(task.need_cards) = 0
@@ -139,6 +139,7 @@ class OpenNeed:
     count: int
     memory_mib: int | None
     model: str | None
+    capabilities: frozenset[str]
     candidates: frozenset[CardId]
 
 
@@ -208,6 +209,7 @@ async def open_needs(conn: Connection) -> list[OpenNeed]:
             row["need_count"],
             row["need_memory_mib"],
             row["need_model"],
+            frozenset(row["need_capabilities"]),
             frozenset(map(CardId, row["candidates"])),
         )
         for row in rows

@@ -187,6 +187,17 @@ returning id
 """
 
 
+_DROP: Final[LiteralString] = """
+update task set state = 'cancelled', finished_at = clock_now(), outcome = 'the idea was dropped'
+where id = $1 and state = 'idea'
+returning id
+"""
+
+_CHILDREN: Final[LiteralString] = "select id from task where parent_id = $1"
+
+_PROJECTS: Final[LiteralString] = "select id, project_id from task where id = any($1::bigint[])"
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """A task as the database has it, with its live lease if it has one."""
@@ -424,6 +435,21 @@ async def add_comment(conn: Connection, task: TaskId, author: str, body: str) ->
 async def promote_idea(conn: Connection, task: TaskId) -> bool:
     """Turn an idea into a ready task; False when it is none any more."""
     return await conn.fetchval(_PROMOTE, task) is not None
+
+
+async def drop_idea(conn: Connection, task: TaskId) -> bool:
+    """Take an idea out of the backlog; False when it is none any more."""
+    return await conn.fetchval(_DROP, task) is not None
+
+
+async def children_of(conn: Connection, task: TaskId) -> set[TaskId]:
+    """Return the tasks that belong to an epic."""
+    return {TaskId(row["id"]) for row in await conn.fetch(_CHILDREN, task)}
+
+
+async def projects_of(conn: Connection, tasks: Sequence[TaskId]) -> dict[TaskId, ProjectId]:
+    """Return the project of each of these tasks; those that are missing are left out."""
+    return {TaskId(row["id"]): ProjectId(row["project_id"]) for row in await conn.fetch(_PROJECTS, list(tasks))}
 
 
 def read_row(row: Record) -> Task:

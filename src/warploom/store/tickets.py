@@ -9,13 +9,13 @@ from warploom.domain.etas import Span
 from warploom.domain.identifiers import AgentId, CardId, HostId, ProjectId, SessionId, TaskId
 from warploom.domain.leases import EnvStyle, LeaseEnd, LeaseState
 from warploom.domain.sessions import Actor
-from warploom.domain.tasks import TaskState
+from warploom.domain.tasks import TaskKind, TaskState
 from warploom.domain.tickets import GpuRequest
 from warploom.store.database import Connection, Record
 
 _COLUMNS: Final[LiteralString] = """
   task.id, task.title, task.state::text, task.kind::text, task.priority, task.project_id, task.agent_id, agent.name as agent,
-  task.session_id, task.need_count, task.need_cards, task.need_memory_mib, task.need_model, task.env_style::text,
+  task.session_id, task.need_capabilities, task.need_count, task.need_cards, task.need_memory_mib, task.need_model, task.env_style::text,
   task.run_time, task.ready_at, task.order_key, task.missed_offers, task.parked_at, task.outcome, task.finished_at,
   clock_now() as now,
   lease.id as lease_id, lease.state::text as lease_state, lease.expires_at, lease.ended::text as ended,
@@ -107,10 +107,12 @@ class Ticket:
     agent: AgentId
     agent_name: str
     session: SessionId
+    kind: TaskKind
     need_count: int
     need_cards: list[CardId]
     need_memory_mib: int | None
     need_model: str | None
+    capabilities: frozenset[str]
     env_style: EnvStyle
     run: timedelta | None
     ready_at: datetime
@@ -223,10 +225,12 @@ def _ticket(row: Record) -> Ticket:
         agent=AgentId(row["agent_id"]),
         agent_name=row["agent"],
         session=SessionId(row["session_id"]),
+        kind=TaskKind(row["kind"]),
         need_count=row["need_count"],
         need_cards=[CardId(card) for card in row["need_cards"]],
         need_memory_mib=row["need_memory_mib"],
         need_model=row["need_model"],
+        capabilities=frozenset(row["need_capabilities"]),
         env_style=EnvStyle(row["env_style"]),
         run=row["run_time"],
         ready_at=row["ready_at"],
