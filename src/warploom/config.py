@@ -112,9 +112,19 @@ class Settings:
     def load(cls, environment: Mapping[str, str] | None = None) -> "Settings":
         """Read the environment, then `$WARPLOOM_HOME/config.toml`, then the defaults; raise MalformedInput on nonsense."""
         seen = os.environ if environment is None else environment
-        home = Path(seen.get(f"{PREFIX}HOME") or _DEFAULTS["home"]).expanduser().absolute()
+        home = cls.home_of(seen)
         values = _DEFAULTS | _file(home / "config.toml") | _environment(seen)
         return _build(home, values)
+
+    @staticmethod
+    def home_of(environment: Mapping[str, str]) -> Path:
+        """Return the home that an environment names."""
+        return Path(environment.get(f"{PREFIX}HOME") or _DEFAULTS["home"]).expanduser().absolute()
+
+    @classmethod
+    def of_file(cls, text: str, path: Path) -> "Settings":
+        """Read what a `config.toml` says by itself, the environment left aside; raise MalformedInput on nonsense."""
+        return _build(path.parent, _DEFAULTS | read_file(text, path))
 
 
 def _environment(seen: Mapping[str, str]) -> dict[str, str]:
@@ -123,9 +133,15 @@ def _environment(seen: Mapping[str, str]) -> dict[str, str]:
 
 def _file(path: Path) -> dict[str, str]:
     try:
-        text = path.read_text(encoding="utf-8")
+        return read_file(path.read_bytes().decode(), path)
     except FileNotFoundError:
         return {}
+    except UnicodeDecodeError as error:
+        raise MalformedInput(f"{path} is not UTF-8 text.", "Mend it and try again.") from error
+
+
+def read_file(text: str, path: Path) -> dict[str, str]:
+    """Read the text of a `config.toml` that lies at `path`; raise MalformedInput for what no setting can be."""
     try:
         table: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
