@@ -15,8 +15,10 @@ _RULES = {
         select lease_card.lease_id from lease_card join lease on lease.id = lease_card.lease_id
         where lease_card.live <> (lease.state <> 'ended')
     """,
-    "a live lease has no card": """
-        select id from lease where state <> 'ended' and not exists (select from lease_card where lease_id = lease.id)
+    "a live lease of a task that needs cards has none": """
+        select lease.id from lease join task on task.id = lease.task_id
+        where lease.state <> 'ended' and task.need_count > 0
+          and not exists (select from lease_card where lease_id = lease.id)
     """,
     "a claimed task has no live lease of its own": """
         select task.id from task left join lease on lease.id = task.lease_id and lease.task_id = task.id
@@ -33,13 +35,19 @@ _RULES = {
         select task.id from queue join task on task.id = queue.task_id
         where task.state <> 'ready' or queue.order_key <> task.order_key
     """,
-    "a lease has not exactly one event of its grant": """
-        select lease.id from lease
-        where 1 <> (select count(*) from event where lease_id = lease.id and kind in ('lease.granted', 'lease.offered'))
+    "a lease of cards has not exactly one event of its grant": """
+        select lease.id from lease join task on task.id = lease.task_id
+        where task.need_count > 0
+          and 1 <> (select count(*) from event where lease_id = lease.id and kind in ('lease.granted', 'lease.offered'))
     """,
-    "a lease has not exactly one event of its end": """
-        select lease.id from lease
-        where (case when state = 'ended' then 1 else 0 end) <> (
+    "a lease without cards has not exactly one event of its claim": """
+        select lease.id from lease join task on task.id = lease.task_id
+        where task.need_count = 0
+          and 1 <> (select count(*) from event where lease_id = lease.id and kind = 'task.claimed')
+    """,
+    "a lease of a gpu request has not exactly one event of its end": """
+        select lease.id from lease join task on task.id = lease.task_id
+        where task.kind = 'gpu' and (case when lease.state = 'ended' then 1 else 0 end) <> (
           select count(*) from event
           where lease_id = lease.id and kind in ('lease.released', 'lease.expired', 'lease.lapsed', 'lease.withdrawn')
         )

@@ -45,7 +45,7 @@ class RepairCalls(Calls):
         return self._call("GET", f"/api/v1/dead-letters{query_of(limit=limit, project=project)}", list[TaskLine])
 
     def escalations(self, limit: int = 50, project: str | None = None) -> list[EscalationView]:
-        """List the questions that agents asked, those without an answer first."""
+        """List the questions that nobody has answered yet, oldest first."""
         path = f"/api/v1/escalations{query_of(limit=limit, project=project)}"
         return self._call("GET", path, list[EscalationView])
 
