@@ -29,13 +29,14 @@ def events(
     reach = Reach()
     page = reach.call(lambda client: client.events(after, limit))
     for event in page.events:
-        _show(event, as_json=as_json)
+        show_event(event, as_json=as_json)
     if follow:
         for event in reach.client.event_stream(page.cursor, mine=mine):
-            _show(event, as_json=as_json)
+            show_event(event, as_json=as_json)
 
 
-def _show(event: EventView, *, as_json: bool) -> None:
+def show_event(event: EventView, *, as_json: bool) -> None:
+    """Print one line of the log as a sentence or as an object."""
     if as_json:
         emit(event)
     else:
