@@ -88,6 +88,14 @@ def export_line(variables: dict[str, str]) -> str:
     return "export " + " ".join(f"{name}={value}" for name, value in variables.items())
 
 
+def parse_env_style(text: str) -> EnvStyle:
+    """Read 'uuid' or 'index'."""
+    try:
+        return EnvStyle(text.strip().lower())
+    except ValueError:
+        raise MalformedInput(f"{text[:20]!r} is not a style of exports.", "Use uuid (the default) or index.") from None
+
+
 def run_length(minutes: float | None) -> timedelta | None:
     """Read declared minutes; raise MalformedInput when they are not above zero and at most sixty days."""
     if minutes is None:

@@ -3,20 +3,21 @@
 import hashlib
 import unicodedata
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum, StrEnum
 from typing import Any
 
 from warploom.domain.errors import MalformedInput
 from warploom.domain.identifiers import TaskId, parse_task
-from warploom.domain.leases import run_length
+from warploom.domain.leases import parse_env_style, run_length
 from warploom.domain.texts import NAME_LIMIT, long_text, one_line, optional_line
 
 MOST_UPSTREAMS = 1_000
 MOST_NEEDED = 16
 MOST_ATTEMPTS = 100
 KEY_LIMIT = 300
+MODEL_LIMIT = 120
 OUTPUT_LIMIT = 100_000
 
 Output = dict[str, Any] | list[Any] | str | int | float | bool | None
@@ -237,7 +238,7 @@ def _normalised(text: str) -> str:
 def read_task(wish: TaskWish) -> NewTask:
     """Check a wish and return the task; raises MalformedInput with one sentence for the first thing wrong."""
     kind = read_kind(wish.kind)
-    needs = wish.needs
+    needs = read_needs(wish.needs)
     if kind is not TaskKind.WORK and (needs.wants_cards or needs.resources or needs.capabilities):
         raise MalformedInput(f"A task of kind {kind.value} needs nothing.", "Give the needs to the work itself.")
     return NewTask(
@@ -255,6 +256,17 @@ def read_task(wish: TaskWish) -> NewTask:
         deadline=read_deadline(wish.deadline),
         max_attempts=read_attempts(wish.max_attempts),
         run=run_length(wish.minutes),
+    )
+
+
+def read_needs(needs: NeedsWish) -> NeedsWish:
+    """Check what can be checked of needs before the cards are known."""
+    if needs.cards < 0:
+        raise MalformedInput(f"{str(needs.cards)[:20]} cards cannot be needed.", "Need 0 or more.")
+    return replace(
+        needs,
+        model=optional_line(needs.model, "model", MODEL_LIMIT),
+        env_style=parse_env_style(needs.env_style).value,
     )
 
 
@@ -298,11 +310,11 @@ def read_deadline(text: str | None) -> datetime | None:
         return None
     try:
         moment = datetime.fromisoformat(text.strip())
-    except ValueError:
+        return moment.astimezone(UTC) if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
         raise MalformedInput(
             f"{text[:40]!r} is not a moment.", "Write it as 2026-12-24T18:00:00Z, or with another offset."
         ) from None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def read_states(text: str | None) -> list[TaskState]:

@@ -1,0 +1,36 @@
+"""Outputs: the JSON that tasks leave behind, made fit to be kept."""
+
+import math
+from typing import Any, Final, cast
+
+from warploom.domain.errors import MalformedInput
+from warploom.domain.tasks import Output
+
+DEEPEST: Final = 64
+LARGEST: Final = 10**30
+
+
+def clean_output(output: Any) -> Output:
+    """Return the output with every text in a form that can be kept: NUL and halves of characters become spaces.
+
+    Raises MalformedInput for what is no JSON (NaN, infinities), for whole numbers beyond `LARGEST` and for what is nested
+    more than `DEEPEST` deep.
+    """
+    return _clean(output, 0)
+
+
+def _clean(value: Any, depth: int) -> Any:
+    if depth > DEEPEST:
+        raise MalformedInput(f"The output is nested more than {DEEPEST} deep.", "Flatten it, or give it as a text.")
+    if isinstance(value, str):
+        return "".join(mark if mark != "\0" and not "\ud800" <= mark <= "\udfff" else " " for mark in value)
+    if isinstance(value, dict):
+        entries = cast("dict[Any, Any]", value)
+        return {_clean(str(key), depth): _clean(inner, depth + 1) for key, inner in entries.items()}
+    if isinstance(value, list):
+        return [_clean(inner, depth + 1) for inner in cast("list[Any]", value)]
+    if value is None or (isinstance(value, int) and abs(value) <= LARGEST):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    raise MalformedInput("The output is not JSON that can be kept.", "Give objects, lists, texts and usual numbers.")
