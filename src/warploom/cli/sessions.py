@@ -25,5 +25,6 @@ def _lines(answer: Me) -> list[str]:
     lines = [f"{answer.session} is {answer.agent} in project {answer.project}."]
     for held in [*answer.leases, *answer.tickets]:
         lines.extend(ticket_lines(held))
+    lines.extend(f"{'claimed':<8}{task.task} '{task.title}' ({task.lease})" for task in answer.tasks)
     lines.extend(f"notice  {notice}" for notice in answer.notices)
     return [*lines, answer.next]

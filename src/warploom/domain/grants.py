@@ -17,7 +17,7 @@ def grant_lines(answer: TicketAnswer) -> list[str]:
     return [
         f"{ready}: {spoken_list(answer.cards)} (lease {answer.lease}, {_terms(answer)}).",
         *exports,
-        f"Start the job now ({answer.ticket} '{answer.title}'); call gpu_release(\"{answer.lease}\") when it ends.",
+        f"Start the job now ({answer.ticket} '{answer.title}'); call {answer.ending} when it ends.",
     ]
 
 

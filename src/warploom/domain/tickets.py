@@ -10,20 +10,12 @@ from warploom.domain.cards import Condition, KnownCard
 from warploom.domain.errors import Impossible, MalformedInput, NotFound
 from warploom.domain.etas import EtaView
 from warploom.domain.identifiers import CardId, HostId
-from warploom.domain.leases import EnvStyle, run_length
+from warploom.domain.leases import EnvStyle, parse_env_style, run_length
 from warploom.domain.messages import MessageView
-from warploom.domain.tasks import Priority, parse_priority
+from warploom.domain.tasks import Priority, TaskLine, parse_priority
 from warploom.domain.texts import one_line, optional_line, spoken_list, spoken_memory
 
 MOST_CARDS = 64
-
-
-def parse_env_style(text: str) -> EnvStyle:
-    """Read 'uuid' or 'index'."""
-    try:
-        return EnvStyle(text.strip().lower())
-    except ValueError:
-        raise MalformedInput(f"{text[:20]!r} is not a style of exports.", "Use uuid (the default) or index.") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +230,16 @@ class TicketAnswer:
     """Everything that stands between the ticket and its card, the dominant reason first."""
     also_free: list[str] = field(default_factory=list[str])
     deduplicated: bool = False
+    is_task: bool = False
+    """Whether it is a task of the graph, which ends with loom_done, and no mere request, which ends with gpu_release."""
     notices: list[str] = field(default_factory=list[str])
+
+    @property
+    def ending(self) -> str:
+        """The call that ends its lease and gives the cards back."""
+        if self.is_task:
+            return f'loom_done("{self.ticket}", lease="{self.lease}")'
+        return f'gpu_release("{self.lease}")'
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,3 +262,5 @@ class Me:
     tickets: list[TicketAnswer]
     notices: list[str]
     next: str
+    tasks: list[TaskLine] = field(default_factory=list[TaskLine])
+    """The tasks without cards that it has claimed."""

@@ -1,7 +1,7 @@
 """The tool that tells an agent where it stands."""
 
 from warploom.domain.sessions import Actor
-from warploom.mcp.answers import Answer, plain, ticket_answer
+from warploom.mcp.answers import Answer, plain, task_lines, ticket_answer
 from warploom.mcp.callers import Desk
 
 
@@ -15,7 +15,8 @@ class SessionTools:
         """List what you hold, what you wait for and what you have not been told: enough to go on from here.
 
         Call it first after your context was compacted or your client restarted, before you ask for anything again.
-        Empty `leases` and `tickets` mean that you hold and wait for nothing.
+        `leases` are cards you hold, `tasks` tasks you have claimed that need none, `tickets` what you wait for. All three
+        empty mean that you hold and wait for nothing.
         """
 
         async def work(actor: Actor) -> Answer:
@@ -23,7 +24,9 @@ class SessionTools:
             return {
                 **plain({"session": me.session, "agent": me.agent, "project": me.project, "at": me.at}),
                 "leases": [ticket_answer(each) for each in me.leases],
+                "tasks": task_lines(me.tasks),
                 "tickets": [ticket_answer(each) for each in me.tickets],
+                "tasks": plain(me.tasks),
                 "next": me.next,
             }
 

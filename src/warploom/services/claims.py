@@ -260,7 +260,7 @@ class ClaimService:
             shown = show_task(await get(conn, task))
         assert ticket.expires_at is not None
         claim = Claim(shown, ticket.lease, ticket.expires_at, ticket.cards, ticket.export)
-        return ClaimAnswer([claim], f"{ticket.next.split(' Call ')[0]} {_ending_of(shown.task, ticket.lease)}")
+        return ClaimAnswer([claim], ticket.next)
 
     async def _claim_with_resources(self, actor: Actor, found: Task, rules: ClaimRules) -> ClaimAnswer:
         async with self._changes.database.connection() as conn:

@@ -25,6 +25,7 @@ from warploom.store import claims as claim_store
 from warploom.store import leases as lease_store
 from warploom.store import repairs as repair_store
 from warploom.store import sessions as session_store
+from warploom.store import task_lists
 from warploom.store import tasks as task_store
 from warploom.store import tickets as ticket_store
 from warploom.store.leases import Ending
@@ -146,7 +147,7 @@ class RepairService:
         """List the tasks that were given up after their last attempt, newest first."""
         async with self._changes.database.connection() as conn:
             chosen = await project_of(conn, actor, project)
-            rows = await task_store.rows_in_states(conn, chosen, [TaskState.DEAD_LETTER], max(1, min(limit, _MOST)))
+            rows = await task_lists.rows_in_states(conn, chosen, [TaskState.DEAD_LETTER], max(1, min(limit, _MOST)))
         return show_lines(rows)
 
     async def escalations(self, actor: Actor, limit: int = 50, project: str | None = None) -> list[EscalationView]:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from warploom.bus.hints import POLL_SECONDS
-from warploom.domain.errors import MalformedInput, NotFound, NotReady, WarploomError
+from warploom.domain.errors import CycleFound, MalformedInput, NotFound, NotReady, WarploomError
 from warploom.domain.events import EventKind
 from warploom.domain.identifiers import CardId, ProjectId, TaskId, parse_task, task_name
 from warploom.domain.leases import run_length
@@ -31,11 +31,12 @@ from warploom.domain.tasks import (
     read_upstreams,
 )
 from warploom.domain.texts import long_text, one_line, spoken_list
-from warploom.domain.tickets import CardNeed, parse_env_style, parse_need, resolve_cards
+from warploom.domain.tickets import CardNeed, parse_need, resolve_cards
 from warploom.services.changes import Change, Changes, graph_topic
 from warploom.services.projects import project_of
 from warploom.services.task_views import show_lines, show_task
 from warploom.store import cards as card_store
+from warploom.store import task_lists
 from warploom.store import tasks as task_store
 from warploom.store.database import Connection
 from warploom.store.tasks import KnownTask, Task, TaskEdit, TaskInsert
@@ -85,6 +86,8 @@ class TaskService:
         """Change what a task says, whom it depends on and how urgent it is; an empty text empties a field."""
         edit, upstreams = self._edit(changes), changes.depends_on
         wanted = None if upstreams is None else read_upstreams(upstreams)
+        if task == edit.parent or task in (wanted or ()):
+            raise CycleFound(f"{task_name(task)} cannot wait for itself.", "Name another task.")
         async with self._changes.begin() as change:
             found = await get(change.conn, task)
             if found.state in _OVER:
@@ -113,7 +116,7 @@ class TaskService:
         """List the newest tasks in any of these states; the open ones when none is given."""
         async with self._changes.database.connection() as conn:
             chosen = await project_of(conn, actor, project)
-            rows = await task_store.rows_in_states(conn, chosen, states or OPEN_STATES, _within(limit, MOST_LISTED))
+            rows = await task_lists.rows_in_states(conn, chosen, states or OPEN_STATES, _within(limit, MOST_LISTED))
         return show_lines(rows)
 
     async def ready(
@@ -123,7 +126,7 @@ class TaskService:
         wanted = None if priority is None else int(parse_priority(priority))
         async with self._changes.database.connection() as conn:
             chosen = await project_of(conn, actor, project)
-            rows = await task_store.ready_rows(conn, chosen, wanted, _within(limit, MOST_LISTED))
+            rows = await task_lists.ready_rows(conn, chosen, wanted, _within(limit, MOST_LISTED))
             if rows:
                 return ReadyAnswer(
                     show_lines(rows), 'Take one with loom_claim("T-…"), or the next one with loom_claim().'
@@ -265,7 +268,7 @@ class TaskService:
 
     async def _lines(self, tasks: Sequence[TaskId]) -> list[TaskLine]:
         async with self._changes.database.connection() as conn:
-            return show_lines(await task_store.rows_of(conn, tasks))
+            return show_lines(await task_lists.rows_of(conn, tasks))
 
     async def _projects_of(self, tasks: Sequence[TaskId]) -> set[ProjectId]:
         async with self._changes.database.connection() as conn:
@@ -290,7 +293,6 @@ async def resolve(conn: Connection, needs: NeedsWish, home: str | None) -> tuple
     """Return what a wish needs of cards and the cards it names; raise Impossible for what nobody could ever have."""
     if not needs.wants_cards:
         return None, []
-    parse_env_style(needs.env_style)
     need = parse_need(needs.device or "any", max(needs.cards, 1), needs.memory_gib, needs.model)
     cards = await card_store.read_cards(conn)
     allowed = resolve_cards(need, cards, home)

@@ -14,7 +14,7 @@ from warploom.domain.leases import END_SENTENCES, HeldCard, LeaseState, exports
 from warploom.domain.queues import forecast
 from warploom.domain.reasons import Ahead, waiting_chain
 from warploom.domain.sessions import Actor
-from warploom.domain.tasks import HeadStarts, TaskKind, TaskState
+from warploom.domain.tasks import HeadStarts, TaskKind, TaskLine, TaskState
 from warploom.domain.texts import spoken_list
 from warploom.domain.tickets import (
     GpuRequest,
@@ -27,10 +27,12 @@ from warploom.services.changes import Change, Changes, names, ticket_topic
 from warploom.services.grants import GrantTimes, Round, grant_possible, slots_of
 from warploom.services.leases import LeaseService, candidates_of
 from warploom.services.queues import widen_queues
+from warploom.services.task_views import show_lines
 from warploom.store import cards as card_store
 from warploom.store import claims as claim_store
 from warploom.store import leases as lease_store
 from warploom.store import queues as queue_store
+from warploom.store import task_lists
 from warploom.store import tickets as ticket_store
 from warploom.store.database import Connection
 from warploom.store.queues import Head
@@ -154,6 +156,7 @@ class TicketService:
         """Return what a session's agent holds and waits for: enough to go on after its context was compacted."""
         async with self._changes.database.connection() as conn:
             tickets = await ticket_store.open_tickets(conn, actor)
+            claimed = show_lines(await task_lists.rows_held(conn, actor.agent))
             cards = await card_store.read_cards(conn)
             answers = [await self._present(conn, ticket, cards) for ticket in tickets]
             now = await conn.fetchval("select clock_now()")
@@ -168,7 +171,8 @@ class TicketService:
             leases=held,
             tickets=waiting,
             notices=notices,
-            next=_next_for(held, waiting),
+            next=_next_for(held, waiting, claimed),
+            tasks=claimed,
         )
 
     async def offers(self, actor: Actor) -> list[TicketAnswer]:
@@ -305,22 +309,23 @@ class TicketService:
     def _present_lease(self, ticket: Ticket, lease: int, cards: Sequence[KnownCard]) -> TicketAnswer:
         held = [card for card in cards if card.card in set(ticket.lease_cards)]
         slots = [HeldCard(card.name, card.uuid, card.index) for card in held]
-        name = lease_name(lease)
         is_active = ticket.lease_state is LeaseState.ACTIVE
         start = (
             "Prefix your command with these variables." if is_active else "Start the job now: that accepts the offer."
         )
-        return TicketAnswer(
+        answer = TicketAnswer(
             ticket=ticket_name(ticket.task),
             title=ticket.title,
             state=Standing.ACTIVE if is_active else Standing.OFFERED,
             agent=ticket.agent_name,
             cards=[card.name for card in held],
-            lease=name,
+            lease=lease_name(lease),
             export=exports(lease, slots, ticket.env_style, self._rules.url),
             expires_at=ticket.expires_at,
-            next=f'{start} Call gpu_release("{name}") when the job ends.',
+            next="",
+            is_task=ticket.kind is not TaskKind.GPU,
         )
+        return replace(answer, next=f"{start} Call {answer.ending} when {'it' if answer.is_task else 'the job'} ends.")
 
     async def _present_waiting(self, conn: Connection, ticket: Ticket, cards: Sequence[KnownCard]) -> TicketAnswer:
         candidates = set(ticket.candidates)
@@ -395,15 +400,18 @@ def _plain(ticket: Ticket, state: Standing, reason: str, next_step: str) -> Tick
     )
 
 
-def _next_for(held: list[TicketAnswer], waiting: list[TicketAnswer]) -> str:
+def _next_for(held: list[TicketAnswer], waiting: list[TicketAnswer], claimed: list[TaskLine]) -> str:
     offered = [answer.lease or "" for answer in held if answer.state is Standing.OFFERED]
     if offered:
         return f"Accept {spoken_list(offered)} by starting the job or reporting on it before the offer runs out."
     if held:
-        return "Go on with what you hold, and call gpu_release as soon as it ends."
+        return f"Go on with what you hold, and call {held[0].ending} as soon as it ends."
+    if claimed:
+        task, lease = claimed[0].task, claimed[0].lease
+        return f'Go on with {task}, and end it with loom_done("{task}", lease="{lease}") or loom_fail.'
     if waiting:
         return f"Run `warploom wait {waiting[0].ticket}` in the background and end your turn."
-    return "You hold nothing and wait for nothing; ask with gpu_request when you need a card."
+    return "You hold nothing and wait for nothing; loom_claim() takes a task, gpu_request asks for a card."
 
 
 async def _get(conn: Connection, task: TaskId) -> Ticket:
