@@ -7,8 +7,10 @@ from support.locks import somebody_waits
 from support.rows import Sql, add_edge, add_ticket, add_work, claim, whole_database
 from warploom.app import App
 from warploom.domain.errors import MalformedInput, NotAllowed, NotFound, NotReady, Taken
+from warploom.domain.identifiers import TaskId
 from warploom.domain.sessions import Actor
-from warploom.services.projects import project_of
+from warploom.domain.tasks import TaskWish
+from warploom.services.projects import hold_project, project_of
 
 
 async def events_of(sql: Sql, kind: str) -> list[str]:
@@ -115,10 +117,36 @@ async def test_a_project_with_claimed_tasks_is_not_archived_and_they_are_named(l
     task = await add_work(sql)
     await claim(sql, task, [])
     before = await whole_database(sql)
-    with pytest.raises(NotReady, match=f"T-{task} is being worked on"):
+    with pytest.raises(NotReady, match=f"T-{task} is claimed"):
         await lab.app.projects.archive(await lab.operator(), "default")
     after = await whole_database(sql)
     assert after["project"] == before["project"]
+
+
+async def test_a_project_whose_tickets_stand_in_queues_is_not_archived(lab: Lab) -> None:
+    await lab.host()
+    await lab.hold(await lab.agent("claude-1", project="vision"))
+    waiting = await lab.request(await lab.agent("claude-2"))
+    with pytest.raises(NotReady, match=f"'default' {waiting.ticket} is claimed or in a card's queue"):
+        await lab.app.projects.archive(await lab.operator(), "default")
+
+
+async def test_nothing_is_created_claimed_or_asked_for_in_an_archived_project(lab: Lab, sql: Sql) -> None:
+    await lab.host()
+    agent = await lab.agent()
+    task = TaskId(await add_work(sql))
+    await lab.app.projects.archive(await lab.operator(), "default")
+    for refused in (
+        lab.app.tasks.create(agent, TaskWish("b")),
+        lab.app.tasks.idea(agent, "c"),
+        lab.app.claims.claim(agent),
+        lab.app.claims.claim(agent, task),
+        lab.app.claims.claim(await lab.agent("stranger", project="vision"), task),
+        lab.request(agent),
+    ):
+        with pytest.raises(NotReady, match="'default' is archived"):
+            await refused
+    assert await sql.fetchval("select count(*) from task where state <> 'ready'") == 0
 
 
 async def test_an_archived_project_is_hidden_and_closed_until_it_is_brought_back(lab: Lab, sql: Sql) -> None:
@@ -164,7 +192,7 @@ async def test_archiving_is_an_operators(lab: Lab) -> None:
 async def test_archiving_waits_for_a_task_that_is_being_written_and_the_next_one_is_refused(lab: Lab, sql: Sql) -> None:
     operator = await lab.operator()
     async with lab.app.database.transaction() as conn:
-        await project_of(conn, operator, "default", for_writing=True)
+        await hold_project(conn, operator, "default")
         archiving = asyncio.create_task(lab.app.projects.archive(operator, "default"))
         await somebody_waits(sql)
     assert (await archiving).project.archived_at is not None
@@ -184,6 +212,6 @@ async def test_a_task_that_comes_while_a_project_is_being_archived_waits_and_is_
 
 
 async def write_to(app: App, actor: Actor, name: str | None) -> None:
-    """Begin to write to a project as everything that creates or claims does."""
+    """Begin to write to a project as everything that creates does."""
     async with app.database.transaction() as conn:
-        await project_of(conn, actor, name, for_writing=True)
+        await hold_project(conn, actor, name)

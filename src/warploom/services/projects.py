@@ -23,24 +23,37 @@ _NAMES_SEARCHED = 500
 async def project_of(conn: Connection, actor: Actor, name: str | None, *, for_writing: bool = False) -> ProjectId:
     """Return the project of a name, or the actor's own without one; raise NotFound with the names there are.
 
-    With `for_writing` an archived one raises NotReady, and none can be archived before the transaction ends.
+    With `for_writing` an archived one raises NotReady. It may be archived right after: see `hold_project`.
     """
     if name is None and not for_writing:
         return actor.project
-    return (await _known(conn, actor, name, for_writing=for_writing)).project
+    found = await _known(conn, actor, name, hold=False)
+    if for_writing:
+        _require_open(found)
+    return found.project
 
 
-async def _known(conn: Connection, actor: Actor, name: str | None, *, for_writing: bool) -> KnownProject:
+async def hold_project(conn: Connection, actor: Actor, name: str | None) -> ProjectId:
+    """Return a project that tasks may be written to, which nobody archives before the transaction ends."""
+    found = await _known(conn, actor, name, hold=True)
+    _require_open(found)
+    return found.project
+
+
+async def _known(conn: Connection, actor: Actor, name: str | None, *, hold: bool) -> KnownProject:
     wanted = None if name is None else one_line(name, "project name", NAME_LIMIT)
-    found = await project_store.look_at_project(conn, actor.project, wanted, for_writing=for_writing)
+    found = await project_store.look_at_project(conn, actor.project, wanted, hold=hold)
     if found is None:
         raise await _not_found(conn, wanted or "")
-    if for_writing and found.archived_at is not None:
+    return found
+
+
+def _require_open(project: KnownProject) -> None:
+    if project.archived_at is not None:
         raise NotReady(
-            f"The project '{found.name}' is archived: nothing can be created or claimed in it.",
+            f"The project '{project.name}' is archived: nothing can be created or claimed in it.",
             "Switch to another one, or ask an operator to bring it back: loom_projects lists those there are.",
         )
-    return found
 
 
 async def _not_found(conn: Connection, name: str) -> NotFound:
@@ -67,7 +80,7 @@ class ProjectService:
     async def read(self, actor: Actor, project: str | None = None) -> ProjectView:
         """Return one project, archived or not, by default the session's own."""
         async with self._changes.database.connection() as conn:
-            return await _view(conn, actor, (await _known(conn, actor, project, for_writing=False)).project)
+            return await _view(conn, actor, (await _known(conn, actor, project, hold=False)).project)
 
     async def create(self, actor: Actor, name: str, description: str | None = None) -> ProjectAnswer:
         """Make a project; raise Taken when there is one of that name. The session stays in its own."""
@@ -85,15 +98,16 @@ class ProjectService:
     async def switch(self, actor: Actor, name: str) -> ProjectAnswer:
         """Let this session work in another project from its next call on; all other sessions stay where they are."""
         async with self._changes.begin() as change:
-            found = await _known(change.conn, actor, name, for_writing=True)
-            await project_store.switch_session(change.conn, actor.session, found.project)
-            view = await _view(change.conn, replace(actor, project=found.project), found.project)
+            project = await hold_project(change.conn, actor, name)
+            await project_store.switch_session(change.conn, actor.session, project)
+            view = await _view(change.conn, replace(actor, project=project), project)
         return ProjectAnswer(view, "Only this session has switched. loom_ready lists what may be claimed here.")
 
     async def archive(self, actor: Actor, name: str, *, back: bool = False) -> ProjectAnswer:
         """Hide a project, in which nothing can be created or claimed until it is brought `back`.
 
-        Raises NotReady while somebody works on its tasks, and names those. Doing it twice is success.
+        Raises NotReady while somebody works on its tasks or waits with one for a card, and names those. Doing it twice is
+        success.
         """
         require(actor, Role.OPERATOR)
         clean = one_line(name, "project name", NAME_LIMIT)
@@ -102,7 +116,7 @@ class ProjectService:
             if found is None:
                 raise await _not_found(change.conn, clean)
             if not back:
-                await _refuse_while_claimed(change.conn, found)
+                await _refuse_while_busy(change.conn, found)
             is_changed = await project_store.archive_project(change.conn, found.project, back=back)
             if is_changed:
                 kind = EventKind.PROJECT_RESTORED if back else EventKind.PROJECT_ARCHIVED
@@ -112,13 +126,13 @@ class ProjectService:
         return ProjectAnswer(view, _next_of_archive(found.name, back=back))
 
 
-async def _refuse_while_claimed(conn: Connection, project: KnownProject) -> None:
-    claimed = await project_store.claimed_tasks(conn, project.project, _NAMES_SHOWN + 1)
-    if claimed:
-        more = " and others" if len(claimed) > _NAMES_SHOWN else ""
-        are = "is" if len(claimed) == 1 else "are"
+async def _refuse_while_busy(conn: Connection, project: KnownProject) -> None:
+    busy = await project_store.busy_tasks(conn, project.project, _NAMES_SHOWN + 1)
+    if busy:
+        more = " and others" if len(busy) > _NAMES_SHOWN else ""
+        are = "is" if len(busy) == 1 else "are"
         raise NotReady(
-            f"In the project '{project.name}' {spoken_list(claimed[:_NAMES_SHOWN])}{more} {are} being worked on.",
+            f"In the project '{project.name}' {spoken_list(busy[:_NAMES_SHOWN])}{more} {are} claimed or in a card's queue.",
             "Archive it when they are finished; loom_recover says whose holders have gone.",
         )
 

@@ -33,7 +33,7 @@ from warploom.domain.tasks import (
 from warploom.domain.texts import long_text, one_line, spoken_list
 from warploom.domain.tickets import CardNeed, parse_need, resolve_cards
 from warploom.services.changes import Change, Changes, graph_topic
-from warploom.services.projects import project_of
+from warploom.services.projects import hold_project, project_of
 from warploom.services.task_views import show_lines, show_task
 from warploom.store import cards as card_store
 from warploom.store import task_lists
@@ -186,7 +186,7 @@ class TaskService:
     async def _insert(self, actor: Actor, new: NewTask, home: str | None, project: str | None) -> TaskAnswer:
         while True:
             async with self._changes.begin() as change:
-                chosen = await project_of(change.conn, actor, project, for_writing=True)
+                chosen = await hold_project(change.conn, actor, project)
                 task = await self._try_insert(change, actor, new, chosen, home)
                 if task is not None:
                     return show_task(await get(change.conn, task))

@@ -26,6 +26,7 @@ from warploom.domain.tickets import (
 from warploom.services.changes import Change, Changes, names, ticket_topic
 from warploom.services.grants import GrantTimes, Round, grant_possible, slots_of
 from warploom.services.leases import LeaseService, candidates_of
+from warploom.services.projects import hold_project
 from warploom.services.queues import widen_queues
 from warploom.services.task_views import show_lines
 from warploom.store import cards as card_store
@@ -62,9 +63,10 @@ class TicketService:
         """Ask for cards: a lease when they are free and it is one's turn, else a place in their queue.
 
         Never blocks. Asking again for the same purpose returns the ticket that is open already. `home` is the caller's
-        own host. Raises Impossible for what could never be had.
+        own host. Raises Impossible for what could never be had, NotReady in an archived project.
         """
         async with self._changes.begin() as change:
+            await hold_project(change.conn, actor, None)
             cards = await card_store.read_cards(change.conn)
             allowed = resolve_cards(request.need, cards, home)
             named = sorted(allowed) if request.need.named else []

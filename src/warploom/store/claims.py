@@ -6,36 +6,39 @@ from datetime import datetime, timedelta
 from typing import Any, Final, LiteralString
 
 from warploom.domain.identifiers import AgentId, LeaseId, ProjectId, SessionId, TaskId
+from warploom.domain.leases import LeaseState
 from warploom.domain.sessions import Actor
+from warploom.domain.tasks import TaskKind, TaskState
 from warploom.store.database import Connection, Record
-from warploom.store.tasks import COLUMNS, JOINS, Task, read_row
+from warploom.store.tasks import COMMENTS, UPSTREAMS, Task, read_comments
 
-# $1 project, $2 session, $3 agent, $4 how long its holder may be silent if not as the setting says, $5 the setting.
+# $1 project, $2 session, $3 agent, $4 how long its holder may be silent if not as the setting says, $5 the setting, $6 the
+# agent's name.
 _LEASED: Final[LiteralString] = """
 leased as (
   insert into lease (task_id, session_id, agent_id, state, accepted_at, life, expires_at)
   select id, $2, $3, 'active', clock_now(), $4::interval, clock_now() + coalesce($4::interval, $5::interval) from taken
-  returning id, task_id, session_id, state, expires_at
+  returning id, task_id, expires_at
 ), claimed as (
   update task
   set state = 'claimed', lease_id = leased.id, agent_id = $3, session_id = $2, attempts = task.attempts + 1
   from leased
   where task.id = leased.task_id
-  returning task.*
+  returning task.id, task.project_id, task.title, task.context, task.done_when, task.parent_id, task.priority, task.creator_id,
+    task.attempts, task.max_attempts, task.need_resources, task.need_capabilities, task.deadline_at, task.run_time,
+    task.ready_at, task.order_key, task.outcome, task.created_at, leased.id as lease_id, leased.expires_at
 ), told as (
   insert into event (kind, project_id, task_id, lease_id, session_id, facts)
-  select 'task.claimed', claimed.project_id, claimed.id, claimed.lease_id, $2,
-    jsonb_build_object('agent', agent.name, 'title', claimed.title)
-  from claimed join agent on agent.id = $3
+  select 'task.claimed', project_id, id, lease_id, $2, jsonb_build_object('agent', $6::text, 'title', title) from claimed
 )
 """
 
+# Only what such a task can have: every column more is felt by every claim.
 _CLAIMED: Final[LiteralString] = f"""
-  {COLUMNS}, leased.id as lease_id, leased.state::text as lease_state, leased.session_id as lease_session, leased.expires_at,
-  null::bigint as step, null::bigint as total, null::float8 as rate, 0::float8 as spread, null::timestamptz as reported_at,
-  null::text as note, null::jsonb as output, null::text as branch
+  task.*, project.name as project, creator.name as creator, clock_now() as now, {UPSTREAMS} as upstreams, {COMMENTS} as comments
 from claimed as task
-join leased on leased.task_id = task.id {JOINS}
+join project on project.id = task.project_id
+left join agent as creator on creator.id = task.creator_id
 order by task.order_key, task.id
 """
 
@@ -48,10 +51,10 @@ with special as (
 ), taken as materialized (
   select id from task
   where project_id = $1 and state = 'ready' and kind = 'work' and is_plain and session_id is null
-    and order_key >= coalesce($7::timestamptz, '-infinity')
-    and order_key <= case when $8 then 'infinity' else coalesce((select order_key from special), 'infinity') end
+    and order_key >= coalesce($8::timestamptz, '-infinity')
+    and order_key <= case when $9 then 'infinity' else coalesce((select order_key from special), 'infinity') end
   order by order_key, id
-  limit $6
+  limit $7
   for no key update skip locked
 ), {_LEASED}
 select {_CLAIMED}
@@ -60,8 +63,9 @@ select {_CLAIMED}
 _CLAIM_THESE: Final[LiteralString] = f"""
 with taken as materialized (
   select id from task
-  where id = any($6::bigint[]) and project_id = coalesce($1, project_id)
+  where id = any($7::bigint[]) and project_id = coalesce($1, project_id)
     and state = 'ready' and kind = 'work' and is_plain and session_id is null
+    and not exists (select from project where project.id = task.project_id and project.archived_at is not null)
   order by id
   for no key update
 ), {_LEASED}
@@ -73,7 +77,7 @@ _CLAIM_WITH_RESOURCES: Final[LiteralString] = f"""
 with taken as materialized (
   select id, need_resources from task
   where project_id = $1 and state = 'ready' and kind = 'work' and not is_plain and session_id is null and need_count = 0
-    and ($6::bigint is null or id = $6) and need_capabilities <@ $7::text[]
+    and ($7::bigint is null or id = $7) and need_capabilities <@ $8::text[]
     and not exists (select from lease_resource where lease_resource.live and lease_resource.name = any(task.need_resources))
   order by order_key, id
   limit 1
@@ -106,7 +110,7 @@ returning id
 """
 
 # The fast path of finishing: nothing but the lease, the task and what it left. Leases with cards are ended elsewhere.
-_DONE: Final[LiteralString] = """
+_MOVED: Final[LiteralString] = """
 with ended as (
   update lease set state = 'ended', ended_at = clock_now(), ended = 'done'
   where task_id = $1 and state <> 'ended' and state = 'active' and id = coalesce($2, id)
@@ -119,15 +123,21 @@ with ended as (
   from ended
   where task.id = ended.task_id and task.lease_id = ended.id
   returning task.id, task.project_id, task.title, ended.id as lease_id, ended.session_id, ended.agent_id
-), kept as (
-  insert into result (task_id, lease_id, output, branch)
-  select id, lease_id, $5::jsonb, $6 from moved where $5::jsonb is not null or $6::text is not null
-  on conflict (task_id) do update set lease_id = excluded.lease_id, output = excluded.output, branch = excluded.branch
 ), told as (
   insert into event (kind, project_id, task_id, lease_id, session_id, facts)
-  select 'task.done', moved.project_id, moved.id, moved.lease_id, moved.session_id,
-    jsonb_build_object('agent', agent.name, 'title', moved.title)
-  from moved join agent on agent.id = moved.agent_id
+  select 'task.done', project_id, id, lease_id, session_id,
+    jsonb_build_object('agent', (select name from agent where agent.id = moved.agent_id), 'title', title)
+  from moved
+)
+"""
+
+_DONE: Final[LiteralString] = f"{_MOVED} select project_id, lease_id from moved"
+
+_DONE_WITH_RESULT: Final[LiteralString] = f"""
+{_MOVED}, kept as (
+  insert into result (task_id, lease_id, output, branch)
+  select id, lease_id, $5::jsonb, $6 from moved
+  on conflict (task_id) do update set lease_id = excluded.lease_id, output = excluded.output, branch = excluded.branch
 )
 select project_id, lease_id from moved
 """
@@ -223,19 +233,21 @@ async def claim_next(
     nothing a moment ago. Nothing is taken from behind a task that needs something special unless `past_special`.
     """
     rows = await conn.fetch(_CLAIM_NEXT, *_who(actor, rules), count, watermark, past_special)
-    return [(read_row(row), row["order_key"]) for row in rows]
+    return [(_claimed(row, actor), row["order_key"]) for row in rows]
 
 
 async def claim_these(conn: Connection, actor: Actor, rules: ClaimRules, tasks: Sequence[TaskId]) -> list[Task]:
     """Claim those of these tasks that are ready and need nothing but their turn."""
-    return _tasks(await conn.fetch(_CLAIM_THESE, None, *_who(actor, rules)[1:], list(tasks)))
+    rows = await conn.fetch(_CLAIM_THESE, None, *_who(actor, rules)[1:], list(tasks))
+    return [_claimed(row, actor) for row in rows]
 
 
 async def claim_with_resources(
     conn: Connection, actor: Actor, rules: ClaimRules, task: TaskId | None, capabilities: Sequence[str]
 ) -> list[Task]:
     """Claim a task without cards whose named resources are all free and whose capabilities the caller's host has."""
-    return _tasks(await conn.fetch(_CLAIM_WITH_RESOURCES, *_who(actor, rules), task, list(capabilities)))
+    rows = await conn.fetch(_CLAIM_WITH_RESOURCES, *_who(actor, rules), task, list(capabilities))
+    return [_claimed(row, actor) for row in rows]
 
 
 async def special_tasks(conn: Connection, project: ProjectId, limit: int) -> list[TaskId]:
@@ -266,7 +278,10 @@ async def finish_task(
 
     Without a lease it must be the one of `session`. None when that lease is not live, not theirs, or has cards.
     """
-    row = await conn.fetchrow(_DONE, task, lease, agent, session, output, branch)
+    if output is None and branch is None:
+        row = await conn.fetchrow(_DONE, task, lease, agent, session)
+    else:
+        row = await conn.fetchrow(_DONE_WITH_RESULT, task, lease, agent, session, output, branch)
     return Finished(ProjectId(row["project_id"]), LeaseId(row["lease_id"])) if row else None
 
 
@@ -301,8 +316,40 @@ async def last_lease(conn: Connection, task: TaskId, session: SessionId | None =
 
 
 def _who(actor: Actor, rules: ClaimRules) -> tuple[object, ...]:
-    return actor.project, actor.session, actor.agent, rules.asked, rules.setting
+    return actor.project, actor.session, actor.agent, rules.asked, rules.setting, actor.agent_name
 
 
-def _tasks(rows: Sequence[Record]) -> list[Task]:
-    return [read_row(row) for row in rows]
+def _claimed(row: Record, actor: Actor) -> Task:
+    """Read a task that was just claimed; it has no cards, no progress and no result."""
+    return Task(
+        task=TaskId(row["id"]),
+        project=ProjectId(row["project_id"]),
+        project_name=row["project"],
+        kind=TaskKind.WORK,
+        state=TaskState.CLAIMED,
+        title=row["title"],
+        context=row["context"],
+        done_when=row["done_when"],
+        parent=row["parent_id"],
+        priority=row["priority"],
+        creator=row["creator"],
+        agent=actor.agent,
+        agent_name=actor.agent_name,
+        session=actor.session,
+        attempts=row["attempts"],
+        max_attempts=row["max_attempts"],
+        resources=row["need_resources"],
+        capabilities=row["need_capabilities"],
+        deadline=row["deadline_at"],
+        run=row["run_time"],
+        ready_at=row["ready_at"],
+        outcome=row["outcome"],
+        created_at=row["created_at"],
+        now=row["now"],
+        upstreams=[TaskId(upstream) for upstream in row["upstreams"]],
+        comments=read_comments(row["comments"]),
+        lease=LeaseId(row["lease_id"]),
+        lease_state=LeaseState.ACTIVE,
+        lease_session=actor.session,
+        expires_at=row["expires_at"],
+    )

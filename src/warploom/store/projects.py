@@ -32,8 +32,12 @@ returning id
 
 _LOCK: Final[LiteralString] = "select id, name, archived_at from project where name = $1 for update"
 
-_CLAIMED: Final[LiteralString] = """
-select id from task where project_id = $1 and state = 'claimed' order by id limit $2
+_BUSY: Final[LiteralString] = """
+(select id from task where project_id = $1 and state = 'claimed' order by id limit $2)
+union all
+(select id from task where project_id = $1 and state = 'ready' and need_count > 0 and session_id is not null order by id limit $2)
+order by id
+limit $2
 """
 
 _ARCHIVE: Final[LiteralString] = """
@@ -99,14 +103,12 @@ async def find_project(conn: Connection, name: str) -> ProjectId | None:
     return await conn.fetchval(_FIND, name)
 
 
-async def look_at_project(
-    conn: Connection, own: ProjectId, name: str | None, *, for_writing: bool
-) -> KnownProject | None:
+async def look_at_project(conn: Connection, own: ProjectId, name: str | None, *, hold: bool) -> KnownProject | None:
     """Return the project of a name, or `own` without one; None when there is none.
 
-    With `for_writing` nobody can archive it before the transaction ends: the lock is the one that every new task takes anyway.
+    With `hold` nobody can archive it before the transaction ends: the lock is the one that every new task takes anyway.
     """
-    row = await conn.fetchrow(_HOLD if for_writing else _LOOK, own, name)
+    row = await conn.fetchrow(_HOLD if hold else _LOOK, own, name)
     return None if row is None else _known(row)
 
 
@@ -126,9 +128,9 @@ async def lock_project(conn: Connection, name: str) -> KnownProject | None:
     return None if row is None else _known(row)
 
 
-async def claimed_tasks(conn: Connection, project: ProjectId, limit: int) -> list[str]:
-    """Return the names of the first tasks of a project that somebody works on."""
-    return [task_name(TaskId(row["id"])) for row in await conn.fetch(_CLAIMED, project, limit)]
+async def busy_tasks(conn: Connection, project: ProjectId, limit: int) -> list[str]:
+    """Return the names of the first tasks of a project that somebody works on, or waits with for a card."""
+    return [task_name(TaskId(row["id"])) for row in await conn.fetch(_BUSY, project, limit)]
 
 
 async def archive_project(conn: Connection, project: ProjectId, *, back: bool) -> bool:
