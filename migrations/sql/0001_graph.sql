@@ -183,12 +183,15 @@ declare
 begin
   with recursive down (id) as (
     select task.id from dependency join task on task.id = dependency.task_id
-    where dependency.upstream_id = culprit and not dependency.waived and task.state = 'pending'
+    where dependency.upstream_id = culprit and not dependency.waived
+      and (task.state = 'pending' or task.culprit_id = culprit)
     union
     select task.id from down join dependency on dependency.upstream_id = down.id join task on task.id = dependency.task_id
-    where not dependency.waived and task.state = 'pending'
+    where not dependency.waived and (task.state = 'pending' or task.culprit_id = culprit)
   ), held as (
-    select task.id from task where task.id in (select id from down) order by task.id for no key update
+    select task.id from task where task.id in (select id from down) and task.state = 'pending'
+    order by task.id
+    for no key update
   ), moved as (
     update task set state = 'blocked', culprit_id = culprit from held
     where task.id = held.id and task.state = 'pending'
@@ -240,6 +243,8 @@ declare
 begin
   if old.culprit_id is not null then
     perform unblock_downstream(old.culprit_id);
+  elsif is_lost(old.state, old.retry_at) then
+    perform unblock_downstream(new.id);
   end if;
   select array_agg(task_id), array_agg(1) into waiting, met
   from dependency where upstream_id = new.id and not waived;
@@ -279,7 +284,7 @@ $$;
 create trigger task_found after update of state on task for each row
   when (
     (old.state in ('cancelled', 'dead_letter') or (old.state = 'failed' and old.retry_at is null))
-    and not (new.state in ('cancelled', 'dead_letter') or (new.state = 'failed' and new.retry_at is null))
+    and not (new.state in ('cancelled', 'dead_letter', 'done') or (new.state = 'failed' and new.retry_at is null))
   ) execute function on_found();
 
 -- New edges: count what is not done yet. An upstream task that is being finished right now is waited for first.

@@ -5,31 +5,13 @@ from typing import Any
 import pytest
 
 from support.databases import Clock
+from support.graphs import lease_number, make, state_of, task_number
 from support.lab import Lab
 from support.rows import Sql
 from warploom.domain.errors import LeaseLost, MalformedInput, NotReady, NotYours, Taken
 from warploom.domain.failures import FailureClass
-from warploom.domain.identifiers import LeaseId, TaskId
-from warploom.domain.sessions import Actor
-from warploom.domain.tasks import NeedsWish, TaskState, TaskWish
+from warploom.domain.tasks import NeedsWish, TaskState
 from warploom.domain.tickets import Standing
-
-
-def number(name: str) -> TaskId:
-    return TaskId(int(name[2:]))
-
-
-def lease_number(name: str) -> LeaseId:
-    return LeaseId(int(name[2:]))
-
-
-async def make(lab: Lab, actor: Actor, title: str, *upstreams: TaskId, **facts: Any) -> TaskId:
-    wish = TaskWish(title, depends_on=[f"T-{upstream}" for upstream in upstreams], **facts)
-    return number((await lab.app.tasks.create(actor, wish)).task)
-
-
-async def state_of(lab: Lab, actor: Actor, task: TaskId) -> TaskState:
-    return (await lab.app.tasks.read(actor, task)).state
 
 
 async def test_the_next_task_is_the_oldest_of_the_most_urgent(lab: Lab) -> None:
@@ -82,7 +64,7 @@ async def test_agents_that_ask_for_the_next_task_at_once_get_different_ones(lab:
     agents = [await lab.agent(f"agent-{place}") for place in range(12)]
     tasks = {await make(lab, agents[0], f"task {place}") for place in range(12)}
     answers = await asyncio.gather(*(lab.app.claims.claim(agent) for agent in agents))
-    assert {number(answer.claims[0].task.task) for answer in answers} == tasks
+    assert {task_number(answer.claims[0].task.task) for answer in answers} == tasks
 
 
 async def test_a_late_finish_after_somebody_took_over_changes_nothing(lab: Lab, clock: Clock) -> None:
@@ -239,7 +221,7 @@ async def test_an_agent_without_work_learns_of_the_ideas(lab: Lab) -> None:
     answer = await lab.app.claims.claim(ada)
     assert (answer.claims, answer.ideas) == ([], 1)
     assert 'loom_status(filter="idea")' in answer.next
-    await lab.app.tasks.promote(ada, [number(idea.task)])
+    await lab.app.tasks.promote(ada, [task_number(idea.task)])
     assert (await lab.app.claims.claim(ada)).claims[0].task.task == idea.task
 
 
@@ -332,7 +314,7 @@ async def test_several_are_claimed_at_once_and_finished_at_once(lab: Lab) -> Non
     ada = await lab.agent("ada")
     tasks = [await make(lab, ada, f"task {place}") for place in range(5)]
     claims = (await lab.app.claims.claim(ada, count=3)).claims
-    assert [number(claim.task.task) for claim in claims] == tasks[:3]
+    assert [task_number(claim.task.task) for claim in claims] == tasks[:3]
     done = await lab.app.claims.done_many(ada, [lease_number(claim.lease) for claim in claims])
     assert sorted(done) == tasks[:3]
 
