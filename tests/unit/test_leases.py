@@ -57,6 +57,21 @@ def test_a_lost_lease_whose_card_nobody_holds_says_to_ask_again() -> None:
     assert "gpu_request" in lost.next_step
 
 
+def test_a_lost_claim_says_who_has_the_task_and_to_stop() -> None:
+    fate = LeaseFate(57, NOW, LeaseEnd.EXPIRED, [], [], "T-18", None, is_task=True, successor="L-58 (codex-1)")
+    lost = lease_lost(fate)
+    assert lost.cause == (
+        "L-57 ended at 14:23:10 UTC: its holder was silent for a whole lease time; T-18 is now held by L-58 (codex-1)."
+    )
+    assert lost.next_step == "Nothing was changed; stop working on T-18, and take another with loom_claim."
+
+
+def test_a_lost_claim_names_who_has_its_cards_and_its_task_once() -> None:
+    holder = "L-58 (codex-1)"
+    fate = LeaseFate(57, NOW, LeaseEnd.RESET, ["local/0"], [holder], "T-18", None, is_task=True, successor=holder)
+    assert lease_lost(fate).cause.count(holder) == 1
+
+
 def test_every_end_has_its_sentence_and_every_state_its_moves() -> None:
     assert END_SENTENCES.keys() == set(LeaseEnd)
     assert MOVES.keys() == set(LeaseState)

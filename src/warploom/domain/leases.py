@@ -131,18 +131,28 @@ class LeaseFate:
     ticket: str
     waiting_place: int | None
     """The ticket's place in the queue when it went back there."""
+    is_task: bool = False
+    """Whether it was the claim of a task of the graph, and no mere request for cards."""
+    successor: str | None = None
+    """Who holds its task now: 'L-58 (codex-1)'."""
 
 
 def lease_lost(fate: LeaseFate) -> LeaseLost:
     """Tell a holder what became of its lease and where it stands now."""
     cards = ", ".join(fate.cards)
     held = f"; {cards} is now held by {' and '.join(fate.holders)}" if fate.holders else ""
+    if fate.successor is not None and fate.successor not in fate.holders:
+        held += f"; {fate.ticket} is now held by {fate.successor}"
     cause = f"{lease_name(fate.lease)} ended at {fate.ended_at:%H:%M:%S} UTC: {END_SENTENCES[fate.end]}{held}."
     if fate.waiting_place is not None:
         return LeaseLost(
             cause,
             f"Your ticket {fate.ticket} is back in the queue at place {fate.waiting_place}, at its original age; "
             f"run `warploom wait {fate.ticket}` again.",
+        )
+    if fate.is_task:
+        return LeaseLost(
+            cause, f"Nothing was changed; stop working on {fate.ticket}, and take another with loom_claim."
         )
     return LeaseLost(cause, "Nothing was changed; ask again with gpu_request if you still need a card.")
 

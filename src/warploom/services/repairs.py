@@ -57,7 +57,7 @@ class RepairService:
                 raise NotReady(f"{task_name(found.task)} is done.", "Create a new task for what is left to do.")
             await task_store.lock_graph(change.conn, found.project)
             if found.state is TaskState.CLAIMED:
-                text = f"{actor.agent_name} put it back to be claimed again"
+                text = f"{actor.agent_name} put {task_name(found.task)} back to be claimed again"
                 ending = Ending(LeaseEnd.RESET, TaskState.READY, frees_task=True, forgets_attempts=True)
                 await self._end(change, found.lease, found.lease_session, ending, text)
             elif found.state is TaskState.READY and found.session is not None:
@@ -215,7 +215,8 @@ class RepairService:
         held = [victim for victim in victims if victim.lease is not None]
         for victim in held:
             ending = Ending(LeaseEnd.CANCELLED, TaskState.CANCELLED, why)
-            await self._end(change, victim.lease, victim.session, ending, f"{actor.agent_name} cancelled it: {why}")
+            text = f"{actor.agent_name} cancelled {task_name(victim.task)}: {why}"
+            await self._end(change, victim.lease, victim.session, ending, text)
         free = [victim.task for victim in victims if victim.lease is None]
         done = {victim.task for victim in held} | set(await repair_store.cancel_tasks(change.conn, free, why))
         for victim in victims:
@@ -229,7 +230,7 @@ class RepairService:
             if found.state is TaskState.CLAIMED and found.lease is not None:
                 await lease_store.lock_cards_of(change.conn, found.lease)
                 end = LeaseEnd.DONE if state is TaskState.DONE else LeaseEnd.FAILED
-                told = f"{actor.agent_name} declared it {state.value.replace('_', ' ')}"
+                told = f"{actor.agent_name} declared {task_name(task)} {state.value.replace('_', ' ')}"
                 await self._end(change, found.lease, found.lease_session, Ending(end, state, why), told)
             elif not await repair_store.force_task(change.conn, task, state, why):
                 raise NotReady(f"{task_name(task)} is {found.state.value}.", "Only open tasks can be decided about.")
@@ -279,7 +280,8 @@ class RepairService:
             if found.lease != lease:
                 return line
             ending = Ending(LeaseEnd.RESET, TaskState.READY, frees_task=True)
-            await self._end(change, lease, found.lease_session, ending, MEANINGS[RecoveryWord.STALE])
+            text = f"{line.task}: {MEANINGS[RecoveryWord.STALE]}"
+            await self._end(change, lease, found.lease_session, ending, text)
             _tell(change, EventKind.TASK_RESET, found, actor)
         return replace(line, done=True)
 

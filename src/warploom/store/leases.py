@@ -135,7 +135,12 @@ update lease set expires_at = clock_now() + $1::interval from due where lease.id
 """
 
 _FATE: Final[LiteralString] = """
-select lease.id, lease.ended_at, lease.ended::text, lease.task_id, task.state::text as task_state,
+select lease.id, lease.ended_at, lease.ended::text, lease.task_id, task.kind <> 'gpu' as is_task,
+  (
+    select 'L-' || next.id || ' (' || agent.name || ')'
+    from lease as next join agent on agent.id = next.agent_id
+    where next.task_id = lease.task_id and next.state <> 'ended'
+  ) as successor,
   array(
     select host.name || '/' || card.index
     from lease_card join card on card.id = lease_card.card_id join host on host.id = card.host_id
@@ -299,6 +304,8 @@ async def fate_of(conn: Connection, lease: LeaseId) -> LeaseFate | None:
         holders=row["holders"],
         ticket=ticket_name(row["task_id"]),
         waiting_place=row["place"],
+        is_task=row["is_task"],
+        successor=row["successor"],
     )
 
 
