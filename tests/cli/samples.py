@@ -3,9 +3,11 @@
 from datetime import UTC, datetime, timedelta
 
 from warploom.domain.cards import CardLane, CardState, Condition, HostLanes, QueuePlace, Rack, Service
+from warploom.domain.claims import Claim, StepAnswer
 from warploom.domain.etas import EtaView, EtaWord
 from warploom.domain.events import EventKind, EventView
 from warploom.domain.leases import Holder, LeaseAnswer, LeaseState
+from warploom.domain.tasks import TaskAnswer, TaskKind, TaskLine, TaskState
 from warploom.domain.tickets import Standing, TicketAnswer
 
 NOW = datetime(2026, 3, 1, 14, 20, tzinfo=UTC)
@@ -144,3 +146,31 @@ def rack(*lanes: CardLane, **changes: object) -> Rack:
 
 def event(cursor: str, text: str = "claude-2 holds local/0 for 'eval-sweep'") -> EventView:
     return EventView(cursor, NOW, EventKind.LEASE_GRANTED, text, "T-18", "L-57", "S-2", ["local/0"], "local")
+
+
+def task(state: TaskState = TaskState.READY, **changes: object) -> TaskAnswer:
+    facts = {
+        "task": "T-17",
+        "title": "train bert-base",
+        "state": state,
+        "kind": TaskKind.WORK,
+        "priority": "p1",
+        "project": "default",
+        "next": "Claim it with loom_claim.",
+        "created_at": NOW,
+    }
+    return TaskAnswer(**(facts | changes))  # type: ignore[arg-type]
+
+
+def line(name: str = "T-17", state: TaskState = TaskState.READY, **changes: object) -> TaskLine:
+    facts = {"task": name, "title": "train bert-base", "state": state, "kind": TaskKind.WORK, "priority": "p1"}
+    return TaskLine(**(facts | changes))  # type: ignore[arg-type]
+
+
+def claimed(**changes: object) -> Claim:
+    return Claim(task(TaskState.CLAIMED, **changes), "L-42", NOW + timedelta(minutes=10))
+
+
+def step(state: TaskState = TaskState.DONE, **changes: object) -> StepAnswer:
+    facts = {"task": "T-17", "state": state, "next": "Claim the next one.", "lease": "L-42"}
+    return StepAnswer(**(facts | changes))  # type: ignore[arg-type]

@@ -119,7 +119,7 @@ class _Handler(BaseHTTPRequestHandler):
         path, _, query = self.path.partition("?")
         self._send(self.script.answer(Call(self.command, path, query, body, dict(self.headers))))
 
-    do_POST = do_DELETE = do_GET  # noqa: N815
+    do_POST = do_PATCH = do_DELETE = do_GET  # noqa: N815
 
     def _send(self, answer: Answer) -> None:
         if isinstance(answer, Stream):

@@ -3,6 +3,7 @@
 import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -203,7 +204,7 @@ def test_a_mistyped_command_or_option_is_usage_in_two_sentences(warploom: Comman
 
 def test_without_a_command_the_commands_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == Exit.USAGE
-    assert "  status   Show who holds which card" in capsys.readouterr().out
+    assert re.search(r"(?m)^  status +Show who holds which card", capsys.readouterr().out)
 
 
 def test_each_error_has_its_exit_code_and_each_code_its_meaning() -> None:

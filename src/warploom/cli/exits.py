@@ -15,6 +15,7 @@ class Exit(IntEnum):
     ENDED = 4
     TIMED_OUT = 5
     UNREACHABLE = 6
+    NOTHING = 7
     INTERRUPTED = 130
 
 
@@ -22,10 +23,11 @@ MEANINGS: dict[Exit, str] = {
     Exit.DONE: "granted, or done",
     Exit.BAD: "doctor found something bad, or Warploom itself failed",
     Exit.USAGE: "the command line could not be read",
-    Exit.REFUSED: "refused: impossible, not found, malformed or not allowed",
-    Exit.ENDED: "the lease or ticket is over: ended, lapsed or parked",
+    Exit.REFUSED: "refused, at least in part: impossible, not found, malformed or not allowed",
+    Exit.ENDED: "over: the lease or ticket ended, lapsed or is parked, or a task that was waited for was given up",
     Exit.TIMED_OUT: "the time given with --timeout passed; the place in the queue is kept",
     Exit.UNREACHABLE: "the stack could not be reached",
+    Exit.NOTHING: "there is nothing to claim now",
     Exit.INTERRUPTED: "stopped by Ctrl-C",
 }
 

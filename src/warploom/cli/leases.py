@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from warploom.cli.answers import lease_lines
+from warploom.cli.answers import lease_lines, tell_notices
 from warploom.cli.options import Json, Lease, OwnLease
-from warploom.cli.output import note, present
+from warploom.cli.output import present
 from warploom.cli.reach import Reach
 from warploom.domain.identifiers import lease_name, parse_lease
 from warploom.domain.leases import LeaseAnswer, check_step
@@ -57,6 +57,4 @@ def report(
 
 def _show(answer: LeaseAnswer, *, as_json: bool) -> None:
     present(answer, lease_lines(answer), as_json=as_json)
-    if not as_json:
-        for notice in answer.notices:
-            note(f"notice  {notice}")
+    tell_notices(answer.notices, as_json=as_json)

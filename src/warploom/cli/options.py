@@ -29,3 +29,13 @@ EnvStyle = Annotated[str, typer.Option("--env-style", help="Name cards by uuid (
 Purpose = Annotated[
     str | None, typer.Option("--purpose", help="Asking again for the same purpose finds the same ticket.")
 ]
+Task = Annotated[str, typer.Argument(help="A task such as T-17.", metavar="TASK")]
+Tasks = Annotated[list[str], typer.Argument(help="Tasks such as T-17 T-18.", metavar="TASK...")]
+Output = Annotated[str | None, typer.Option("--output", "-o", help="What it leaves behind, as JSON.", metavar="JSON")]
+WhyNot = Annotated[str | None, typer.Option("--reason", "-r", help="Why, for everybody who looks at it.")]
+NamedLease = Annotated[
+    str | None,
+    typer.Option(
+        "--lease", help="The claim's lease; by default $WARPLOOM_LEASE, or the one this shell claimed.", metavar="LEASE"
+    ),
+]

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from warploom.domain.errors import WarploomError
+from warploom.domain.errors import PlanRefused, WarploomError
 
 
 def inert(text: str) -> str:
@@ -57,5 +57,6 @@ def refuse(error: WarploomError, *, as_json: bool) -> None:
     if as_json:
         emit({"error": {"code": error.code, "cause": error.cause, "next": error.next_step}})
         return
-    note(error.cause)
+    for line in error.cause.splitlines() if isinstance(error, PlanRefused) else [error.cause]:
+        note(line)
     note(error.next_step)

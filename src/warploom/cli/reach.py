@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from typing import TypeVar
 
 from warploom.cli.output import note
@@ -11,6 +12,7 @@ from warploom.client.identity import shell_caller, written_url
 from warploom.config import Settings
 from warploom.domain.cards import HostLanes
 from warploom.domain.errors import Busy, Unreachable
+from warploom.domain.texts import spoken_duration
 
 T = TypeVar("T")
 
@@ -28,7 +30,7 @@ class Reach:
         self.settings = settings or Settings.load()
         keys = (self.settings.key, self.settings.operator_key)
         self._key = next(filter(None, reversed(keys) if as_operator else keys), None)
-        self._caller = shell_caller(self.settings)
+        self.caller = shell_caller(self.settings)
         self._client: Client | None = None
 
     @property
@@ -46,7 +48,7 @@ class Reach:
                 "`warploom up` starts it; WARPLOOM_URL names a server elsewhere.",
             )
         if self._client is None or self._client.url != url:
-            self._client = Client(url, self._caller, self._key)
+            self._client = Client(url, self.caller, self._key)
         return self._client
 
     def call(self, action: Callable[[Client], T]) -> T:
@@ -73,7 +75,7 @@ class Reach:
                 if left <= 0:
                     raise
                 if attempt == 0:
-                    note(f"{error.cause} Trying again for up to {patience / 60:.0f} min.")
+                    note(f"{error.cause} Trying again for up to {spoken_duration(timedelta(seconds=patience))}.")
             if attempt % _ATTEMPTS_BETWEEN_STARTS == 0 and self._has_crashed():
                 self._try_start()
             attempt += 1

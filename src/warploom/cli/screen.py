@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.text import Text
 
 from warploom.cli.answers import when
+from warploom.cli.columns import column, cut
 from warploom.cli.output import inert
 from warploom.domain.cards import GLYPHS, CardLane, CardState, HostLanes, QueuePlace, Rack
 from warploom.domain.etas import EtaView, EtaWord
@@ -43,12 +44,12 @@ def screen(rack: Rack, width: int) -> Text:
     for host in rack.hosts:
         lines.append(_host_line(host, rack.at))
         if host.problem:
-            lines.append(Text(f"  {_cut(host.problem, width - 2)}", "yellow"))
+            lines.append(Text(f"  {cut(host.problem, width - 2)}", "yellow"))
         for lane in host.cards:
             lines.extend(_lane_lines(lane, rack.at, width))
     if not rack.hosts:
-        lines.append(Text(_cut(rack.next, width)))
-    lines.extend(Text(f"notice  {_cut(notice, width - 8)}", "yellow") for notice in rack.notices)
+        lines.append(Text(cut(rack.next, width)))
+    lines.extend(Text(f"notice  {cut(notice, width - 8)}", "yellow") for notice in rack.notices)
     return Text("\n").join(lines)
 
 
@@ -64,7 +65,7 @@ def _host_line(host: HostLanes, now: datetime) -> Text:
 def _lane_lines(lane: CardLane, now: datetime, width: int) -> list[Text]:
     lines = _card_lines(lane, now, width)
     if lane.holder is None and lane.state is not CardState.FREE:
-        lines.append(Text(_DEEP + _cut(lane.say, width - len(_DEEP))))
+        lines.append(Text(_DEEP + cut(lane.say, width - len(_DEEP))))
     lines.extend(_queue_lines(lane.queue, width))
     if lane.waiting > len(lane.queue):
         lines.append(Text(f"{_DEEP}… and {lane.waiting - len(lane.queue)} more", "bright_black"))
@@ -82,10 +83,10 @@ def _card_lines(lane: CardLane, now: datetime, width: int) -> list[Text]:
     room = width - line.cell_len - cell_len(ending) - len(_GAP)
     title, rest = inert(lane.holder.title), _who_and_how_far(lane.holder)
     if min(cell_len(title), _LEAST_TITLE) + cell_len(_DOT + rest) <= room:
-        title = _cut(title, room - cell_len(_DOT + rest)) + _DOT + rest
+        title = cut(title, room - cell_len(_DOT + rest)) + _DOT + rest
         return [line.append(title + _GAP).append(ending, "bright_black")]
-    line.append(_cut(title, room) + _GAP).append(ending, "bright_black")
-    return [line, Text(_DEEP + _cut(rest, width - len(_DEEP)))]
+    line.append(cut(title, room) + _GAP).append(ending, "bright_black")
+    return [line, Text(_DEEP + cut(rest, width - len(_DEEP)))]
 
 
 def _who_and_how_far(holder: Holder) -> str:
@@ -110,29 +111,16 @@ def _ending(holder: Holder, free: EtaView) -> str:
 def _queue_lines(queue: Sequence[QueuePlace], width: int) -> list[Text]:
     """Draw the places of a queue in columns; where there is too little room, the titles are shortened."""
     heads = [f"{_DEEP}{place.place:<2} {place.ticket}  " for place in queue]
-    agents = _column([_cut(place.agent, _WIDEST_AGENT) for place in queue])
-    waits = _column([f"waiting {place.waiting}" for place in queue])
+    agents = column([cut(place.agent, _WIDEST_AGENT) for place in queue])
+    waits = column([f"waiting {place.waiting}" for place in queue])
     starts = [_start(place.starts) for place in queue]
     taken = [sum(map(cell_len, parts)) for parts in zip(heads, agents, waits, starts, strict=True)]
     room = width - max(taken, default=0) - 3 * len(_GAP)
-    titles = _column([_cut(place.title, max(room, 4)) for place in queue])
-    columns = zip(_column(heads), titles, agents, waits, starts, strict=True)
-    return [Text(_cut(head + _GAP.join(rest), width)) for head, *rest in columns]
+    titles = column([cut(place.title, max(room, 4)) for place in queue])
+    columns = zip(column(heads), titles, agents, waits, starts, strict=True)
+    return [Text(cut(head + _GAP.join(rest), width)) for head, *rest in columns]
 
 
 def _start(starts: EtaView) -> str:
     known = starts.word is not EtaWord.UNKNOWN
     return f"starts {when(starts.text)}  {starts.word.value}" if known else "start unknown"
-
-
-def _column(texts: Sequence[str]) -> list[str]:
-    widest = max(map(cell_len, texts), default=0)
-    return [text + " " * (widest - cell_len(text)) for text in texts]
-
-
-def _cut(text: str, room: int) -> str:
-    """Shorten a text to `room` columns with an ellipsis."""
-    clean = inert(text)
-    if cell_len(clean) <= room:
-        return clean
-    return set_cell_size(clean, max(0, room - 1)).rstrip() + "…"

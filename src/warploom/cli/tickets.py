@@ -2,11 +2,13 @@
 
 import typer
 
-from warploom.cli.answers import ticket_lines
+from warploom.cli.answers import tell_notices, ticket_lines
 from warploom.cli.exits import Exit
 from warploom.cli.options import Cards, Device, EnvStyle, Json, MemoryGib, Minutes, Model, Priority, Purpose, Ticket
-from warploom.cli.output import note, present
+from warploom.cli.output import present
 from warploom.cli.reach import Reach
+from warploom.cli.wait import is_work
+from warploom.domain.errors import NotFound
 from warploom.domain.identifiers import parse_ticket, ticket_name
 from warploom.domain.tickets import Standing, TicketAnswer, Wish
 
@@ -37,13 +39,30 @@ def request(
 
 @app.command(epilog="Example: warploom explain T-17")
 def explain(ticket: Ticket, as_json: Json = False) -> None:
-    """Say where a ticket stands, and why."""
+    """Say where a ticket or a task stands, and why it is not going on: what it waits for, and who holds that."""
     name = ticket_name(parse_ticket(ticket))
-    answer = Reach().call(lambda client: client.explain(name))
+    reach = Reach()
+    try:
+        answer = reach.call(lambda client: client.explain(name))
+    except NotFound as error:
+        if not is_work(reach, name):
+            raise error from None
+        return _explain_task(reach, name, as_json=as_json)
+    if answer.state not in (Standing.QUEUED, Standing.PARKED) and is_work(reach, name):
+        return _explain_task(reach, name, as_json=as_json)
     _show(answer, as_json=as_json)
     if not as_json and answer.state is Standing.QUEUED:
         for link in answer.chain[1:]:
             print_link(link)
+    return None
+
+
+def _explain_task(reach: Reach, name: str, *, as_json: bool) -> None:
+    from warploom.cli.task_answers import explanation_lines
+
+    answer = reach.call(lambda client: client.explain_task(name))
+    present(answer, explanation_lines(answer), as_json=as_json)
+    tell_notices(answer.notices, as_json=as_json)
 
 
 @app.command(epilog="Example: warploom leave T-17")
@@ -60,9 +79,7 @@ def leave(ticket: Ticket, as_json: Json = False) -> int:
 
 def _show(answer: TicketAnswer, *, as_json: bool) -> None:
     present(answer, ticket_lines(answer), as_json=as_json)
-    if not as_json:
-        for notice in answer.notices:
-            note(f"notice  {notice}")
+    tell_notices(answer.notices, as_json=as_json)
 
 
 def print_link(link: str) -> None:

@@ -1,27 +1,36 @@
-"""`warploom wait`: blocks until a ticket's card is there, through restarts of everything else."""
+"""`warploom wait`: blocks until a ticket's card is there or tasks are over, through restarts of everything else."""
 
 import time
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, TypeVar
 
 import typer
 
-from warploom.cli.answers import queue_lines, ticket_lines
+from warploom.cli.answers import end_line, queue_lines, tell_notices, ticket_lines
 from warploom.cli.exits import Exit, table
-from warploom.cli.options import Json, Ticket
+from warploom.cli.options import Json
 from warploom.cli.output import note, present
 from warploom.cli.reach import Reach
+from warploom.client.connection import Client
+from warploom.domain.errors import MalformedInput, NotFound
 from warploom.domain.grants import grant_lines
 from warploom.domain.identifiers import parse_ticket, ticket_name
+from warploom.domain.tasks import AwaitAnswer, ReadyAnswer, TaskAnswer, TaskKind, TaskState
 from warploom.domain.tickets import Standing, TicketAnswer
 
 app = typer.Typer(rich_markup_mode=None)
+
+T = TypeVar("T")
 
 _POLL_SECONDS = 25.0
 
 
 @app.command(epilog=f"Example: warploom wait T-17 --timeout 90{table()}")
 def wait(
-    ticket: Ticket,
+    tickets: Annotated[
+        list[str] | None, typer.Argument(help="A ticket or task such as T-17, or several tasks.", metavar="TICKET")
+    ] = None,
+    ready: Annotated[bool, typer.Option("--ready", help="Wait until there is something to claim.")] = False,
     timeout: Annotated[
         float | None, typer.Option("--timeout", min=0, help="Give up after this many minutes.", metavar="MIN")
     ] = None,
@@ -30,17 +39,52 @@ def wait(
     ] = 10,
     as_json: Json = False,
 ) -> int:
-    """Wait until a ticket's card is ready.
+    """Wait until a ticket's card is ready, until tasks are over, or until something may be claimed.
 
-    Then print the lease and the variables to export, and exit 0. Run it in the background and go on with something else.
-    It accepts nothing: the card is yours from the next call that names the lease, or when your job appears on the card.
-    Ctrl-C ends the waiting and keeps the place.
+    For a ticket, then print the lease and the variables to export, and exit 0. It accepts nothing: the card is yours from
+    the next call that names the lease, or when your job appears on the card. For tasks, print how they ended. Run it in
+    the background and go on with something else. Ctrl-C ends the waiting and keeps the place.
     """
-    name = ticket_name(parse_ticket(ticket))
-    deadline = None if timeout is None else time.monotonic() + timeout * 60
-    answer = await_card(Reach(), name, deadline, patience * 60, quiet=as_json)
-    present(answer, _lines(answer), as_json=as_json)
-    return _code(answer)
+    names = [ticket_name(parse_ticket(each)) for each in tickets or []]
+    if bool(names) == ready:
+        raise MalformedInput("It is not clear what to wait for.", "Name a ticket or tasks, or give --ready alone.")
+    watch = _Watch(Reach(), None if timeout is None else time.monotonic() + timeout * 60, patience * 60)
+    if ready:
+        return _show_ready(watch.until_ready(), as_json=as_json)
+    if len(names) > 1:
+        return _show_ends(watch.until_over(names, quiet=as_json), as_json=as_json)
+    return _wait_for_one(watch, names[0], as_json=as_json)
+
+
+class _Watch:
+    """One waiting of a command: where to, until when, and how patient with a server that is away."""
+
+    def __init__(self, reach: Reach, deadline: float | None, patience: float) -> None:
+        self.reach = reach
+        self.deadline = deadline
+        self.patience = patience
+
+    def until_over(self, names: list[str], *, quiet: bool) -> AwaitAnswer:
+        """Return how tasks ended once all are over, or how they stand at the deadline."""
+        answer = self.reach.call(lambda client: client.wait_tasks(names, 0))
+        if answer.timed_out and not quiet:
+            for task in answer.tasks:
+                note(end_line(task))
+        return self._poll(answer, lambda seen: seen.timed_out, lambda client, left: client.wait_tasks(names, left))
+
+    def until_ready(self) -> ReadyAnswer:
+        """Return what may be claimed once there is something, or nothing at the deadline."""
+        answer = self.reach.call(lambda client: client.wait_ready(0))
+        return self._poll(answer, lambda seen: not seen.tasks, lambda client, left: client.wait_ready(left))
+
+    def _poll(self, answer: T, is_early: Callable[[T], bool], ask: Callable[[Client, float], T]) -> T:
+        while is_early(answer):
+            left = _POLL_SECONDS if self.deadline is None else self.deadline - time.monotonic()
+            if left <= 0:
+                return answer
+            seconds = min(left, _POLL_SECONDS)
+            answer = self.reach.insist(lambda client, seconds=seconds: ask(client, seconds), self.patience)
+        return answer
 
 
 def await_card(reach: Reach, ticket: str, deadline: float | None, patience: float, *, quiet: bool) -> TicketAnswer:
@@ -58,6 +102,35 @@ def await_card(reach: Reach, ticket: str, deadline: float | None, patience: floa
     return answer
 
 
+def _wait_for_one(watch: _Watch, name: str, *, as_json: bool) -> int:
+    """Wait for a ticket's card; what waits for no card, or is held by somebody else, is waited for until it is over."""
+    try:
+        answer = await_card(watch.reach, name, watch.deadline, watch.patience, quiet=as_json)
+    except NotFound as error:
+        if not is_work(watch.reach, name):
+            raise error from None
+        return _show_ends(watch.until_over([name], quiet=as_json), as_json=as_json)
+    if answer.state in (Standing.ENDED, Standing.PARKED) and is_work(watch.reach, name):
+        return _show_ends(watch.until_over([name], quiet=as_json), as_json=as_json)
+    if grant_lines(answer) and is_work(watch.reach, name) and not _is_own(watch.reach, answer):
+        return _show_ends(watch.until_over([name], quiet=as_json), as_json=as_json)
+    present(answer, _lines(answer), as_json=as_json)
+    return _code(answer)
+
+
+def is_work(reach: Reach, name: str) -> bool:
+    """Say whether a number is that of a task of the graph, not of a request for cards alone."""
+    try:
+        task: TaskAnswer = reach.call(lambda client: client.task(name))
+    except NotFound:
+        return False
+    return task.kind is not TaskKind.GPU
+
+
+def _is_own(reach: Reach, answer: TicketAnswer) -> bool:
+    return any(held.lease == answer.lease for held in reach.call(lambda client: client.me()).leases)
+
+
 def _lines(answer: TicketAnswer) -> list[str]:
     if answer.state is not Standing.QUEUED:
         return ticket_lines(answer)
@@ -69,3 +142,20 @@ def _code(answer: TicketAnswer) -> Exit:
     if answer.state is Standing.QUEUED:
         return Exit.TIMED_OUT
     return Exit.DONE if grant_lines(answer) else Exit.ENDED
+
+
+def _show_ends(answer: AwaitAnswer, *, as_json: bool) -> int:
+    late = ["The time given has passed; run it again to go on waiting."] if answer.timed_out else []
+    present(answer, [*map(end_line, answer.tasks), *late], as_json=as_json)
+    tell_notices(answer.notices, as_json=as_json)
+    if answer.timed_out:
+        return Exit.TIMED_OUT
+    return Exit.DONE if all(task.state is TaskState.DONE for task in answer.tasks) else Exit.ENDED
+
+
+def _show_ready(answer: ReadyAnswer, *, as_json: bool) -> int:
+    from warploom.cli.task_answers import ready_lines
+
+    present(answer, ready_lines(answer), as_json=as_json)
+    tell_notices(answer.notices, as_json=as_json)
+    return Exit.DONE if answer.tasks else Exit.TIMED_OUT

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from warploom.domain.errors import Unreachable
 
-_CONTENTS = re.compile(r"config\.toml|pg\d+(\.new)?|valkey|fake|logs|run")
+_CONTENTS = re.compile(r"config\.toml|pg\d+(\.new)?|valkey|fake|logs|run|claims|completions")
 _PLAIN = re.compile(r"[A-Za-z0-9_./-]+")
 _LONGEST_ADDRESS = 85  # a socket's path ends at 103 bytes on macOS (107 on Linux), its own name included
 _LOCK_PAUSE = 0.02
