@@ -14,6 +14,7 @@ from warploom.services.changes import Changes
 from warploom.services.claims import AttemptRules, ClaimService
 from warploom.services.events import EventService
 from warploom.services.grants import GrantTimes
+from warploom.services.graphs import GraphService
 from warploom.services.health import HealthService
 from warploom.services.hosts import HostService
 from warploom.services.leases import LeaseService, OfferRules
@@ -45,6 +46,7 @@ class App:
     tasks: TaskService
     claims: ClaimService
     repairs: RepairService
+    graphs: GraphService
     projects: ProjectService
     messages: MessageService
     events: EventService
@@ -92,6 +94,7 @@ def build_app(settings: Settings, url: str | None = None) -> App:
         tasks=tasks,
         claims=ClaimService(changes, leases, tickets, attempts),
         repairs=repairs,
+        graphs=GraphService(changes, tickets, head_starts, settings.max_attempts),
         projects=ProjectService(changes),
         messages=MessageService(changes),
         events=EventService(changes),

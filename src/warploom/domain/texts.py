@@ -43,6 +43,8 @@ def long_text(text: str | None, field: str, limit: int = TEXT_LIMIT) -> str | No
     if len(text) > limit:
         raise MalformedInput(f"The {field} has {len(text):,} characters.", f"Use at most {limit:,}.")
     unified = text.replace("\r\n", "\n").replace("\r", "\n").strip()
+    if unified.replace("\n", "").replace("\t", "").isprintable():
+        return unified  # nothing of category C, found out fast
     return "".join(mark if mark in "\n\t" or unicodedata.category(mark)[0] != "C" else " " for mark in unified)
 
 
@@ -52,6 +54,8 @@ def cut_line(text: str | None, limit: int) -> str | None:
 
 
 def _cleaned(text: str) -> str:
+    if text.isprintable():  # no blank but the plain one, and nothing of category C
+        return " ".join(text.split())
     spaced = "".join(" " if unicodedata.category(mark)[0] == "C" or mark.isspace() else mark for mark in text)
     return " ".join(spaced.split())
 
