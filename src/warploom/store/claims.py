@@ -111,7 +111,7 @@ returning id
 
 # The fast path of finishing: nothing but the lease, the task and what it left. Leases with cards are ended elsewhere.
 _MOVED: Final[LiteralString] = """
-with ended as (
+ended as (
   update lease set state = 'ended', ended_at = clock_now(), ended = 'done'
   where task_id = $1 and state <> 'ended' and state = 'active' and id = coalesce($2, id)
     and ($3::bigint is null or agent_id = $3) and ($4::bigint is null or session_id = $4)
@@ -131,10 +131,10 @@ with ended as (
 )
 """
 
-_DONE: Final[LiteralString] = f"{_MOVED} select project_id, lease_id from moved"
+_DONE: Final[LiteralString] = f"with {_MOVED} select project_id, lease_id from moved"
 
 _DONE_WITH_RESULT: Final[LiteralString] = f"""
-{_MOVED}, kept as (
+with {_MOVED}, kept as (
   insert into result (task_id, lease_id, output, branch)
   select id, lease_id, $5::jsonb, $6 from moved
   on conflict (task_id) do update set lease_id = excluded.lease_id, output = excluded.output, branch = excluded.branch

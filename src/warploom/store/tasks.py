@@ -1,7 +1,7 @@
 """Tasks as the database has them: written, changed, read whole and listed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final, LiteralString
 from uuid import UUID
@@ -14,21 +14,29 @@ from warploom.domain.tickets import CardNeed
 from warploom.store.cards import read_pace
 from warploom.store.database import Connection, Record
 
-COLUMNS: Final[LiteralString] = """
+UPSTREAMS: Final[LiteralString] = (
+    "array(select upstream_id from dependency where dependency.task_id = task.id order by 1)"
+)
+
+COMMENTS: Final[LiteralString] = """
+  (
+    select jsonb_agg(jsonb_build_object('author', said.author, 'text', said.body, 'at', said.created_at) order by said.id)
+    from (select * from comment where comment.task_id = task.id order by comment.id desc limit 20) as said
+  )
+"""
+
+COLUMNS: Final[LiteralString] = f"""
   task.id, task.project_id, project.name as project, task.kind::text, task.state::text, task.title, task.context, task.done_when,
   task.parent_id, task.priority, creator.name as creator, task.agent_id, agent.name as agent, task.session_id, task.unmet,
   task.attempts, task.max_attempts, task.need_count, task.need_cards, task.need_memory_mib, task.need_model,
   task.need_resources, task.need_capabilities, task.deadline_at, task.run_time, task.head_start, task.ready_at,
   task.order_key, task.parked_at, task.escalated_at, task.culprit_id, task.outcome, task.failure::text, task.retry_at,
   task.created_at, task.finished_at, clock_now() as now,
-  array(select upstream_id from dependency where dependency.task_id = task.id order by 1) as upstreams,
+  {UPSTREAMS} as upstreams,
   array(
     select host.name || '/' || card.index from card join host on host.id = card.host_id where card.id = any(task.need_cards) order by 1
   ) as card_names,
-  (
-    select jsonb_agg(jsonb_build_object('author', said.author, 'text', said.body, 'at', said.created_at) order by said.id)
-    from (select * from comment where comment.task_id = task.id order by comment.id desc limit 20) as said
-  ) as comments
+  {COMMENTS} as comments
 """
 """What `task`, `project`, `agent` and `creator` say of a task; with a lease and its progress it can be shown whole."""
 
@@ -136,7 +144,7 @@ _CHILDREN: Final[LiteralString] = "select id from task where parent_id = $1"
 _PROJECTS: Final[LiteralString] = "select id, project_id from task where id = any($1::bigint[])"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """A task as the database has it, with its live lease if it has one."""
 
@@ -154,27 +162,27 @@ class Task:
     agent: AgentId | None
     agent_name: str | None
     session: SessionId | None
-    unmet: int
+    unmet: int = 0
     attempts: int
     max_attempts: int
-    need_count: int
-    need_cards: list[CardId]
-    card_names: list[str]
-    need_memory_mib: int | None
-    need_model: str | None
+    need_count: int = 0
+    need_cards: list[CardId] = field(default_factory=list[CardId])
+    card_names: list[str] = field(default_factory=list[str])
+    need_memory_mib: int | None = None
+    need_model: str | None = None
     resources: list[str]
     capabilities: list[str]
     deadline: datetime | None
     run: timedelta | None
     ready_at: datetime | None
-    is_parked: bool
-    is_escalated: bool
-    culprit: TaskId | None
+    is_parked: bool = False
+    is_escalated: bool = False
+    culprit: TaskId | None = None
     outcome: str | None
-    failure: FailureClass | None
-    retry_at: datetime | None
+    failure: FailureClass | None = None
+    retry_at: datetime | None = None
     created_at: datetime
-    finished_at: datetime | None
+    finished_at: datetime | None = None
     now: datetime
     upstreams: list[TaskId]
     comments: list[CommentView]
@@ -182,10 +190,10 @@ class Task:
     lease_state: LeaseState | None
     lease_session: SessionId | None
     expires_at: datetime | None
-    percent: int | None
-    note: str | None
-    output: Any
-    branch: str | None
+    percent: int | None = None
+    note: str | None = None
+    output: Any = None
+    branch: str | None = None
 
     @property
     def is_plain(self) -> bool:
@@ -412,7 +420,7 @@ def read_row(row: Record) -> Task:
         finished_at=row["finished_at"],
         now=row["now"],
         upstreams=[TaskId(upstream) for upstream in row["upstreams"]],
-        comments=[_comment(entry) for entry in row["comments"] or ()],
+        comments=read_comments(row["comments"]),
         lease=row["lease_id"],
         lease_state=LeaseState(row["lease_state"]) if row["lease_state"] else None,
         lease_session=row["lease_session"],
@@ -424,5 +432,6 @@ def read_row(row: Record) -> Task:
     )
 
 
-def _comment(entry: dict[str, str]) -> CommentView:
-    return CommentView(entry["author"], entry["text"], datetime.fromisoformat(entry["at"]))
+def read_comments(entries: list[dict[str, str]] | None) -> list[CommentView]:
+    """Read what COMMENTS says."""
+    return [CommentView(entry["author"], entry["text"], datetime.fromisoformat(entry["at"])) for entry in entries or ()]
