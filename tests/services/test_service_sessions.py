@@ -127,6 +127,13 @@ async def test_a_session_belongs_to_the_project_it_started_in(lab: Lab) -> None:
     assert (await lab.app.tickets.me(same, [])).project == "vision"
 
 
+async def test_sessions_that_name_a_new_project_at_once_make_it_once(lab: Lab, sql: Sql) -> None:
+    actors = await asyncio.gather(*(identify(lab, session_key=str(number), project="vision") for number in range(8)))
+    assert len({actor.project for actor in actors}) == 1
+    rows = await sql.fetch("select facts->>'title' as title from event where kind = 'project.created'")
+    assert [row["title"] for row in rows] == ["vision"]
+
+
 async def test_a_new_session_does_not_wait_for_a_request_that_does(lab: Lab, sql: Sql) -> None:
     await lab.host()
     agent = await lab.agent()

@@ -7,11 +7,12 @@ from datetime import timedelta
 from warploom.domain.errors import Busy, NotAllowed, NotFound
 from warploom.domain.events import EventKind
 from warploom.domain.hosts import ProcessIdentity
-from warploom.domain.identifiers import task_name
+from warploom.domain.identifiers import ProjectId, task_name
 from warploom.domain.messages import MESSAGE_LIMIT
 from warploom.domain.sessions import Actor, AgentView, Caller, Notice, Role, SessionView
 from warploom.domain.texts import NAME_LIMIT, cut_line, one_line, optional_line, spoken_list
 from warploom.services.changes import Changes
+from warploom.store import projects as project_store
 from warploom.store import sessions as session_store
 from warploom.store.database import Connection
 from warploom.store.sessions import KnownAgent, KnownSession
@@ -88,16 +89,31 @@ class SessionService:
     async def _create(self, caller: Caller) -> None:
         async with self._changes.begin() as change:
             agent = caller.agent or await self._name(change.conn, caller)
-            session = await session_store.create_session(
-                change.conn, caller, session_key(caller), agent, caller.project or self._project
-            )
+            project, is_new = await _find_or_make_project(change.conn, caller.project or self._project)
+            session = await session_store.create_session(change.conn, caller, session_key(caller), agent, project)
             if session is not None:
                 change.tell(EventKind.SESSION_STARTED, {"agent": agent}, session=session)
+            if is_new:
+                facts = {"agent": agent, "title": caller.project or self._project}
+                change.tell(EventKind.PROJECT_CREATED, facts, project=project, session=session)
 
     async def _name(self, conn: Connection, caller: Caller) -> str:
         if caller.process is None and caller.session_key is None:
             return "anonymous"
         return await session_store.free_agent_name(conn, base_name(caller.client), _NAME_MEMORY)
+
+
+async def _find_or_make_project(conn: Connection, name: str) -> tuple[ProjectId, bool]:
+    """Return a project by name, and whether it was made for this: who names a new one makes it."""
+    found = await project_store.find_project(conn, name)
+    if found is None:
+        made = await project_store.create_project(conn, name, None)
+        if made is not None:
+            return made, True
+        found = await project_store.find_project(conn, name)  # somebody else has just made it
+    if found is None:
+        raise Busy("The project was removed meanwhile.", "Call again.")
+    return found, False
 
 
 def _agent(sessions: list[SessionView]) -> AgentView:

@@ -61,9 +61,7 @@ where agent.name like $1
   )
 """
 
-_AGENT: Final[LiteralString] = "select id from agent where name = $1"
-
-_NAMED: Final[LiteralString] = "select id, name from agent where name = $1"
+_AGENT: Final[LiteralString] = "select id, name from agent where name = $1"
 
 _NAMES: Final[LiteralString] = """
 select agent.name
@@ -76,10 +74,6 @@ limit $1
 """
 
 _NEW_AGENT: Final[LiteralString] = "insert into agent (name) values ($1) on conflict (name) do nothing returning id"
-
-_PROJECT: Final[LiteralString] = "select id from project where name = $1"
-
-_NEW_PROJECT: Final[LiteralString] = "insert into project (name) values ($1) on conflict (name) do nothing returning id"
 
 _CREATE: Final[LiteralString] = """
 insert into session (agent_id, project_id, key, client, directory, host_name, pid, process_started)
@@ -190,28 +184,29 @@ async def free_agent_name(conn: Connection, base: str, memory: timedelta) -> str
     return next(name for number in range(1, len(taken) + 2) if (name := f"{base}-{number}") not in taken)
 
 
-async def create_session(conn: Connection, caller: Caller, key: str, agent: str, project: str) -> SessionId | None:
-    """Insert a session (and its agent and project where new); None when somebody else just made it."""
-    agent_id = await _find_or_make(conn, _AGENT, _NEW_AGENT, agent)
-    project_id = await _find_or_make(conn, _PROJECT, _NEW_PROJECT, project)
+async def create_session(
+    conn: Connection, caller: Caller, key: str, agent: str, project: ProjectId
+) -> SessionId | None:
+    """Insert a session (and its agent where new); None when somebody else just made it."""
+    agent_id = await _find_or_make_agent(conn, agent)
     pid, started = (caller.process.pid, caller.process.started) if caller.process else (None, None)
     return await conn.fetchval(
-        _CREATE, agent_id, project_id, key, caller.client, caller.directory, caller.host, pid, started
+        _CREATE, agent_id, project, key, caller.client, caller.directory, caller.host, pid, started
     )
 
 
-async def _find_or_make(conn: Connection, find: LiteralString, make: LiteralString, name: str) -> int:
+async def _find_or_make_agent(conn: Connection, name: str) -> int:
     """Return a number by name without locking the row, which every new task and session of that name refers to."""
-    for statement in (find, make):
+    for statement in (_AGENT, _NEW_AGENT):
         number = await conn.fetchval(statement, name)
         if number is not None:
             return number
-    return await conn.fetchval(find, name)  # somebody else has just made it
+    return await conn.fetchval(_AGENT, name)  # somebody else has just made it
 
 
 async def find_agent(conn: Connection, name: str) -> KnownAgent | None:
     """Return an agent by its name."""
-    row = await conn.fetchrow(_NAMED, name)
+    row = await conn.fetchrow(_AGENT, name)
     return None if row is None else KnownAgent(AgentId(row["id"]), row["name"])
 
 
