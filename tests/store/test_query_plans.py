@@ -6,7 +6,7 @@ import pytest
 
 from support.databases import Postgres
 from support.rows import Sql
-from warploom.store import cards, events, hosts, leases, queues, sessions, tickets
+from warploom.store import cards, events, hosts, leases, messages, projects, queues, sessions, tickets
 
 GROWING = ("task", "queue", "lease", "lease_card", "session", "heartbeat", "event", "progress", "message")
 HOT = {
@@ -39,6 +39,10 @@ HOT = {
     "hosts sessions": hosts._SESSIONS,
     "events after": events._AFTER,
     "events latest": events._LATEST,
+    "messages unread": messages._UNREAD,
+    "messages heard": messages._HEARD,
+    "projects busy": projects._BUSY,
+    "projects progress": projects._PROGRESS,
     "claim of ready work": """
         select id from task where project_id = $1 and state = 'ready' and need_count = 0
         order by order_key, id limit 1 for update skip locked
