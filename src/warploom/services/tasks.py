@@ -35,6 +35,7 @@ from warploom.domain.tickets import CardNeed, parse_need, resolve_cards
 from warploom.services.changes import Change, Changes, graph_topic
 from warploom.services.projects import hold_project, project_of
 from warploom.services.task_views import show_lines, show_task
+from warploom.services.waits import why_nothing_ready
 from warploom.store import cards as card_store
 from warploom.store import task_lists
 from warploom.store import tasks as task_store
@@ -131,7 +132,7 @@ class TaskService:
                 return ReadyAnswer(
                     show_lines(rows), 'Take one with loom_claim("T-…"), or the next one with loom_claim().'
                 )
-            reason = await self._why_not(conn, chosen)
+            reason = await why_nothing_ready(conn, chosen)
             ideas = await task_store.count_ideas(conn, chosen)
         return ReadyAnswer([], nothing_to_do(ideas), reason, ideas)
 
@@ -275,10 +276,6 @@ class TaskService:
             known = await task_store.projects_of(conn, tasks)
         require_all(tasks, known)
         return set(known.values())
-
-    async def _why_not(self, conn: Connection, project: ProjectId) -> str | None:
-        _ = conn, project
-        return None
 
 
 async def get(conn: Connection, task: TaskId) -> Task:
