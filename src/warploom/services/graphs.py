@@ -15,7 +15,7 @@ from warploom.domain.plans import ImportAnswer, Plan, known_numbers, named_tasks
 from warploom.domain.sessions import Actor
 from warploom.domain.tasks import HeadStarts, TaskLine, TaskState
 from warploom.services.changes import Change, Changes
-from warploom.services.projects import project_of
+from warploom.services.projects import hold_project, project_of
 from warploom.services.task_views import show_lines
 from warploom.services.tasks import get
 from warploom.services.tickets import TicketService
@@ -89,7 +89,7 @@ class GraphService:
         numbers: dict[str, TaskId] = {}
         try:
             async with self._changes.begin() as change:
-                chosen = await project_of(change.conn, actor, project, for_writing=True)
+                chosen = await hold_project(change.conn, actor, project)
                 await task_store.lock_graph(change.conn, chosen)
                 await plan_store.hold_tasks(change.conn, sorted(around.by_number))
                 now = await _surroundings(change.conn, chosen, named)
