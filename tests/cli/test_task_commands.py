@@ -229,7 +229,7 @@ def test_promoting_goes_on_after_a_refusal(server: ScriptedServer, warploom: Com
     server.on("POST", "/api/v1/tasks/T-9/promote", ManyAnswer(["T-9"], {}, "Claim them."))
     done = warploom("ideas", "--promote", "T-7,T-9")
     assert done.returncode == Exit.REFUSED
-    assert done.stdout.splitlines() == ["done    T-9", "refused T-7: T-7 is no idea.", "next    Claim them."]
+    assert done.stdout.splitlines() == ["promoted T-9", "refused T-7: T-7 is no idea.", "next    Claim them."]
 
 
 def test_a_question_is_shown_with_the_way_to_answer_it(server: ScriptedServer, warploom: Command) -> None:

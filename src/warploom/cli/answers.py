@@ -80,9 +80,9 @@ def end_line(task: TaskLine) -> str:
     return f"{task.state.value:<7} {task.task} '{task.title}'{reason}"
 
 
-def many_lines(answer: ManyAnswer) -> list[str]:
-    """Say what became of several tasks, each on its own."""
-    done = [f"{'done':<8}{spoken_list(answer.done)}"] if answer.done else []
+def many_lines(answer: ManyAnswer, word: str) -> list[str]:
+    """Say what became of several tasks, each on its own; `word` is what was asked for, such as cancelled."""
+    done = [f"{word:<7} {spoken_list(answer.done)}"] if answer.done else []
     refused = [f"{'refused':<8}{task}: {why}" for task, why in answer.refused.items()]
     return [*done, *refused, f"{'next':<8}{answer.next}"]
 

@@ -69,5 +69,5 @@ def _promote(names: list[str], *, as_json: bool) -> int:
         else:
             done, refused, following = [*done, *answer.done], refused | answer.refused, answer.next
     answer = ManyAnswer(done, refused, following)
-    present(answer, many_lines(answer), as_json=as_json)
+    present(answer, many_lines(answer, "promoted"), as_json=as_json)
     return Exit.REFUSED if refused else Exit.DONE

@@ -35,6 +35,7 @@ COMMANDS: dict[str, str] = {
     "tasks": "tasks",
     "update": "tasks",
     "comment": "tasks",
+    "graph": "graphs",
     "idea": "ideas",
     "ideas": "ideas",
     "explain": "tickets",

@@ -49,7 +49,7 @@ def cancel(
     What depends on it is blocked, and names it; with --cascade it is cancelled too. `warploom reset` takes it back.
     """
     name = task_name(parse_task(task))
-    return _many(lambda client: client.cancel(name, reason, cascade=cascade), as_json=as_json)
+    return _many(lambda client: client.cancel(name, reason, cascade=cascade), "cancelled", as_json=as_json)
 
 
 @app.command(epilog='Example: warploom answer T-17 "The one of 2024"')
@@ -96,7 +96,7 @@ def dead_letter(
         return _step(lambda client: client.skip(name, reason), as_json=as_json)
     if cancel is not None:
         name = task_name(parse_task(cancel))
-        return _many(lambda client: client.cancel(name, reason, cascade=True), as_json=as_json)
+        return _many(lambda client: client.cancel(name, reason, cascade=True), "cancelled", as_json=as_json)
     found = Reach().call(lambda client: client.dead_letters(limit))
     hint = "`warploom dead-letter --retry T-17` tries one again; --skip goes on without it; --cancel gives up what is behind it."
     lines = [*list_lines(found), f"{'next':<8}{hint}"] if found else ["There are no dead letters."]
@@ -119,6 +119,7 @@ def batch_done(
     names, left = [task_name(parse_task(name)) for name in split(tasks)], parse_output(output)
     return _many(
         lambda client: client.batch_done(names, left, reason, dead_letter=dead_letter),
+        "given up" if dead_letter else "done",
         as_json=as_json,
     )
 
@@ -130,9 +131,9 @@ def _step(action: Callable[[Client], StepAnswer], *, as_json: bool) -> int:
     return Exit.DONE
 
 
-def _many(action: Callable[[Client], ManyAnswer], *, as_json: bool) -> int:
+def _many(action: Callable[[Client], ManyAnswer], word: str, *, as_json: bool) -> int:
     answer = Reach(as_operator=True).call(action)
-    present(answer, many_lines(answer), as_json=as_json)
+    present(answer, many_lines(answer, word), as_json=as_json)
     tell_notices(answer.notices, as_json=as_json)
     return Exit.REFUSED if answer.refused else Exit.DONE
 

@@ -78,9 +78,7 @@ def project_line(project: ProjectView) -> str:
 def explanation_lines(answer: "Explanation") -> list[str]:
     """Say why a task is not going on: the dominant reason, then what it waits for as a tree, then its place in queues."""
     lines = [f"{answer.state.value:<7} {answer.task} '{answer.title}': {answer.reason}"]
-    lines.extend(
-        f"{' ' * 8}{'  ' * (each.depth - 1)}{each.task} '{each.title}': {each.text}" for each in answer.blockers
-    )
+    lines.extend(f"{' ' * 8}{'  ' * (each.depth - 1)}{each.text}" for each in answer.blockers)
     if not answer.blockers:
         lines.extend(f"{' ' * 8}then: {link}" for link in answer.chain[1:])
     if answer.ticket is not None:
