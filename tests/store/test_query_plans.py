@@ -6,9 +6,9 @@ import pytest
 
 from support.databases import Postgres
 from support.rows import Sql
-from warploom.store import cards, events, hosts, leases, messages, projects, queues, sessions, tickets
+from warploom.store import cards, events, graphs, hosts, leases, messages, plans, projects, queues, sessions, tickets
 
-GROWING = ("task", "queue", "lease", "lease_card", "session", "heartbeat", "event", "progress", "message")
+GROWING = ("task", "dependency", "queue", "lease", "lease_card", "session", "heartbeat", "event", "progress", "message")
 HOT = {
     "queues heads": queues._HEADS,
     "queues places": queues._PLACES,
@@ -43,6 +43,17 @@ HOT = {
     "messages heard": messages._HEARD,
     "projects busy": projects._BUSY,
     "projects progress": projects._PROGRESS,
+    "graphs whole": graphs._WHOLE,
+    "graphs near": graphs._NEAR,
+    "graphs edges": graphs._EDGES,
+    "graphs in the way": graphs._IN_THE_WAY,
+    "graphs head": graphs._HEAD,
+    "graphs open edges": graphs._OPEN_EDGES,
+    "graphs standings": graphs._STANDINGS,
+    "graphs question": graphs._QUESTION,
+    "graphs holders": graphs._HOLDERS,
+    "graphs obstacles": graphs._OBSTACLES,
+    "plans neighbours": plans._NEIGHBOURS,
     "claim of ready work": """
         select id from task where project_id = $1 and state = 'ready' and need_count = 0
         order by order_key, id limit 1 for update skip locked
@@ -71,6 +82,8 @@ from generate_series(1, 4000) as n;
 insert into queue (card_id, order_key, task_id) select 1 + id % 32, order_key, id from task where state = 'ready';
 insert into task (project_id, kind, state, title, ready_at, order_key)
 select 1, 'work', 'ready', 'work ' || n, now(), now() + n * interval '1 second' from generate_series(1, 4000) as n;
+insert into dependency (task_id, upstream_id)
+select n, n - far from generate_series(4, 30000) as n, generate_series(1, 3) as far;
 insert into event (kind, session_id, task_id) select 'lease.granted', 1 + n % 20000, n from generate_series(1, 20000) as n;
 insert into message (agent_id, session_id, sender, body, read_at) select agent_id, id, 'warploom', 'missed', now() from session;
 """
