@@ -113,7 +113,7 @@ async def test_the_events_of_an_agent_that_is_none_are_refused_with_the_nearest_
     await lab.app.events.check(None, "claude-1")
     with pytest.raises(NotFound, match="There is no agent 'claud'") as refusal:
         await lab.app.events.check(None, "claud")
-    assert refusal.value.next_step == "There is claude-1."
+    assert refusal.value.next_step == "Choose one of: claude-1."
 
 
 async def test_a_row_that_commits_late_is_never_skipped(lab: Lab, sql: Sql) -> None:

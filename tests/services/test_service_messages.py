@@ -111,8 +111,8 @@ async def test_a_message_waits_for_an_agent_that_is_away(lab: Lab, clock: Clock,
 @pytest.mark.parametrize(
     ("to", "refusal"),
     [
-        ("claude-22", "There is no agent 'claude-22'. There is claude-2 and claude-1"),
-        ("nobody", "There is no agent 'nobody'. There is claude-2 and claude-1"),
+        ("claude-22", "There is no agent 'claude-22'. Choose one of: claude-2, claude-1"),
+        ("nobody", "There is no agent 'nobody'. Choose one of: claude-2, claude-1"),
         ("S-999", "There is no session S-999."),
         ("S-9999999999999999999", "is not a session"),
     ],

@@ -74,7 +74,7 @@ async def test_an_unknown_name_is_answered_with_the_nearest_there_are(lab: Lab) 
     with pytest.raises(NotFound) as refusal:
         await lab.app.projects.switch(agent, "visoin")
     assert str(refusal.value) == (
-        "There is no project 'visoin'. There is vision and others; loom_create_project makes a new one."
+        "There is no project 'visoin'. Choose one of: vision, …; loom_create_project makes a new one."
     )
 
 

@@ -51,7 +51,10 @@ def list_all(
     """
     answer = Reach().call(lambda client: client.projects(archived=archived))
     wide = max((len(view.project) for view in answer.projects), default=0)
-    present(answer, [_line(view, wide) for view in answer.projects], as_json=as_json)
+    lines = [_line(view, wide) for view in answer.projects]
+    if not any(view.is_current for view in answer.projects):
+        lines.append(f"{'next':<8}{answer.next}")
+    present(answer, lines, as_json=as_json)
     _note(answer.notices, as_json=as_json)
 
 

@@ -76,7 +76,7 @@ async def _recipients(conn: Connection, actor: Actor, to: Recipient) -> list[Kno
     if found is None:
         raise NotFound(
             f"There is no session {session_name(to.session)}.",
-            f"There is {await nearest_agents(conn, to.name)}; `warploom agent list` shows their sessions.",
+            f"Choose one of: {await nearest_agents(conn, to.name)}; `warploom agent list` shows their sessions.",
         )
     return [found]
 

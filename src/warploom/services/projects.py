@@ -1,6 +1,7 @@
 """Projects: made, listed with their progress, switched to by one session, archived and brought back."""
 
 import difflib
+import shlex
 from dataclasses import replace
 
 from warploom.domain.errors import NotFound, NotReady, Taken
@@ -59,10 +60,9 @@ def _require_open(project: KnownProject) -> None:
 async def _not_found(conn: Connection, name: str) -> NotFound:
     names = await project_store.project_names(conn, _NAMES_SEARCHED)
     near = difflib.get_close_matches(name, names, _NAMES_SHOWN) or names[:_NAMES_SHOWN]
-    more = " and others" if len(names) > len(near) else ""
-    return NotFound(
-        f"There is no project '{name}'.", f"There is {spoken_list(near)}{more}; loom_create_project makes a new one."
-    )
+    more = ", …" if len(names) > len(near) else ""
+    choice = f"Choose one of: {', '.join(near)}{more}; " if near else ""
+    return NotFound(f"There is no project '{name}'.", f"{choice}loom_create_project makes a new one.")
 
 
 class ProjectService:
@@ -101,7 +101,9 @@ class ProjectService:
             project = await hold_project(change.conn, actor, name)
             await project_store.switch_session(change.conn, actor.session, project)
             view = await _view(change.conn, replace(actor, project=project), project)
-        return ProjectAnswer(view, "Only this session has switched. loom_ready lists what may be claimed here.")
+        return ProjectAnswer(
+            view, "Sessions that run already stay where they are. loom_ready lists what may be claimed here."
+        )
 
     async def archive(self, actor: Actor, name: str, *, back: bool = False) -> ProjectAnswer:
         """Hide a project, in which nothing can be created or claimed until it is brought `back`.
@@ -142,7 +144,7 @@ async def _view(conn: Connection, actor: Actor, project: ProjectId) -> ProjectVi
 
 
 def _switch(name: str) -> str:
-    return f"loom_switch_project('{name}') or `warploom project switch`"
+    return f"loom_switch_project('{name}') or `warploom project switch {shlex.quote(name)}`"
 
 
 def _next_of_list(views: list[ProjectView]) -> str:

@@ -10,7 +10,7 @@ from warploom.domain.hosts import ProcessIdentity
 from warploom.domain.identifiers import ProjectId, task_name
 from warploom.domain.messages import MESSAGE_LIMIT
 from warploom.domain.sessions import Actor, AgentView, Caller, Notice, Role, SessionView
-from warploom.domain.texts import NAME_LIMIT, cut_line, one_line, optional_line, spoken_list
+from warploom.domain.texts import NAME_LIMIT, cut_line, one_line, optional_line
 from warploom.services.changes import Changes
 from warploom.store import projects as project_store
 from warploom.store import sessions as session_store
@@ -152,7 +152,7 @@ async def agent_named(conn: Connection, name: str) -> KnownAgent:
     clean = one_line(name, "agent name", NAME_LIMIT)
     found = await session_store.find_agent(conn, clean)
     if found is None:
-        raise NotFound(f"There is no agent '{clean}'.", f"There is {await nearest_agents(conn, clean)}.")
+        raise NotFound(f"There is no agent '{clean}'.", f"Choose one of: {await nearest_agents(conn, clean)}.")
     return found
 
 
@@ -160,7 +160,7 @@ async def nearest_agents(conn: Connection, name: str) -> str:
     """Say which agents have names like this one, or were heard last."""
     names = await session_store.agent_names(conn, _NAMES_SEARCHED)
     near = difflib.get_close_matches(name, names, _NAMES_SHOWN) or names[:_NAMES_SHOWN]
-    return spoken_list(near) or "none yet"
+    return ", ".join(near)
 
 
 def require(actor: Actor, role: Role) -> None:
