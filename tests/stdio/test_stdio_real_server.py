@@ -156,3 +156,13 @@ def test_a_bare_home_gets_its_stack_with_the_first_call_and_again_after_it_was_s
 def _down(environment: dict[str, str]) -> int:
     command = [sys.executable, "-m", "warploom", "down"]
     return subprocess.run(command, env=environment, timeout=60, check=False, capture_output=True).returncode
+
+
+def test_a_shell_knows_the_lease_its_session_claimed_while_the_server_is_away(agent: Any, tmp_path: Path) -> None:
+    first = agent("first")
+    _answer(first, "loom_create", title="data")
+    claimed = _answer(first, "loom_claim")
+    environment = environment_for("http://127.0.0.1:1", tmp_path, WARPLOOM_SESSION="first")
+    command = [sys.executable, "-m", "warploom", "done", claimed["task"]["task"]]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=True)
+    assert done.stdout.startswith(f"written {claimed['task']['task']} done ({claimed['lease']})")

@@ -5,11 +5,13 @@ import os
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 from warploom.config import Settings
+from warploom.domain.errors import MalformedInput
 from warploom.domain.hosts import ProcessIdentity
+from warploom.domain.identifiers import lease_name, parse_lease, parse_task, task_name
 from warploom.domain.sessions import Caller
 
 _FOLDER: Final = "claims"
@@ -18,7 +20,7 @@ _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 
 class Holdings:
-    """The claims that were made through one home's commands at one server; one small file for each lease."""
+    """The claims that sessions of one home made at one server; one small file for each lease."""
 
     def __init__(self, home: Path, server: str) -> None:
         self._folder = home / _FOLDER
@@ -59,6 +61,24 @@ class Holdings:
         for path in self._folder.iterdir():
             if path.stat().st_mtime < before:
                 path.unlink(missing_ok=True)
+
+
+def claims_in(content: Any) -> list[tuple[str, str]]:
+    """Find what a tool's answer says was claimed: each task with its lease; nothing where it says no such thing."""
+    if not isinstance(content, dict):
+        return []
+    answer = cast("dict[str, Any]", content)
+    several = answer.get("claims")
+    claims: list[Any] = cast("list[Any]", several) if isinstance(several, list) else [answer]
+    return [pair for claim in claims if (pair := _claim(claim)) is not None]
+
+
+def _claim(claim: Any) -> tuple[str, str] | None:
+    try:
+        task, lease = claim["task"]["task"], claim["lease"]
+        return task_name(parse_task(task)), lease_name(parse_lease(lease))
+    except (KeyError, TypeError, AttributeError, MalformedInput):
+        return None
 
 
 def server_of(settings: Settings) -> str:

@@ -20,6 +20,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from warploom.client.connection import Client
+from warploom.client.holdings import Holdings, claims_in, server_of
 from warploom.client.identity import headers_of
 from warploom.config import Settings
 from warploom.domain.errors import Unreachable, WarploomError
@@ -50,6 +51,7 @@ class Session:
         self._stack = stack
         self._lifeline = lifeline
         self._caller = _caller(settings, lifeline)
+        self._holdings = Holdings(settings.home, server_of(settings))
         self._channel = Channel()
         self._pulse = Pulse(self._connect, interval_for(settings.lease_time), self._hear)
         self._upstream = Upstream(stack.url, self._headers, is_local=_is_local(stack.url()))
@@ -111,9 +113,17 @@ class Session:
         wants_progress = "progress_token" in (context.meta or {})
         on_progress = context.session.report_progress if wants_progress else None
         try:
-            return await self._reach(lambda: self._upstream.call_tool(params.name, params.arguments, on_progress))
+            result = await self._reach(lambda: self._upstream.call_tool(params.name, params.arguments, on_progress))
         except WarploomError as error:
             return types.CallToolResult(content=[_text(f"{error.code}: {error}")], is_error=True)
+        if params.name == "loom_claim":
+            await asyncio.to_thread(self._remember, result.structured_content)
+        return result
+
+    def _remember(self, content: Any) -> None:
+        """Write claims down, so that shells of this session can name the lease while no server can be reached."""
+        for task, lease in claims_in(content):
+            self._holdings.remember(task, lease, self._caller)
 
     async def _reach(self, send: Callable[[], Awaitable[T]]) -> T:
         """Send a request; where no server takes it and the stack is ours, start the stack and send it once more."""
