@@ -105,7 +105,28 @@ async def test_a_page_of_an_agent_has_what_it_did_what_became_of_its_own_and_wha
         "message.sent",
     ]
     latest, cursor = await lab.app.events.page(None, 2, agent="claude-1")
-    assert (latest, cursor) == (lines[-2:], end)
+    assert (latest, cursor) == (lines[-2:], lines[-1].cursor)
+    assert await kinds(lab, end) == await kinds(lab, cursor) == []
+
+
+async def test_whoever_looks_for_their_own_lines_passes_those_of_others_once_and_misses_none(
+    lab: Lab, sql: Sql
+) -> None:
+    await lab.agent("claude-1")
+    _, start = await lab.app.events.page(START, 200, agent="claude-1")
+    transaction = sql.transaction()
+    await transaction.start()
+    await sql.execute("insert into event (kind, facts) values ('host.silent', '{\"agent\": \"claude-1\"}')")
+    await lab.agent("claude-2")
+    lines, held = await lab.app.events.page(start, 200, agent="claude-1")
+    assert lines == []
+
+    await transaction.commit()
+
+    lines, cursor = await lab.app.events.page(held, 200, agent="claude-1")
+    assert [line.kind.value for line in lines] == ["host.silent"]
+    assert await kinds(lab, cursor) == []
+    assert await kinds(lab, start) == ["host.silent", "session.started"]
 
 
 async def test_the_events_of_an_agent_that_is_none_are_refused_with_the_nearest_names(lab: Lab) -> None:

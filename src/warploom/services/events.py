@@ -40,8 +40,11 @@ class EventService:
                 end = await event_store.end_of_log(conn)
                 lines = await event_store.latest_events(conn, wanted, about)
                 return lines, lines[-1].cursor if lines else end
+            # What others did since is not read again by somebody who looks for their own lines only.
+            end = after if about == About() else await event_store.end_of_log(conn)
             lines = await event_store.events_after(conn, _cursor(after), wanted, about)
-        return lines, lines[-1].cursor if lines else after
+        last = lines[-1].cursor if lines else after
+        return lines, last if len(lines) == wanted else max(last, end, key=_place)
 
     async def check(self, cursor: str | None, agent: str | None = None) -> None:
         """Raise MalformedInput for what is no cursor, NotFound for an agent that is none, before a reading begins."""
@@ -75,6 +78,11 @@ class EventService:
     async def _end(self) -> str:
         async with self._changes.database.connection() as conn:
             return await event_store.end_of_log(conn)
+
+
+def _place(cursor: str) -> tuple[int, int]:
+    xid, number = _cursor(cursor)
+    return int(xid), number
 
 
 def _cursor(text: str) -> tuple[str, int]:
