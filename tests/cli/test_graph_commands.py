@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-import samples
 from scripted_server import Command, ScriptedServer
 
 from warploom.cli.exits import Exit
@@ -19,7 +18,6 @@ def test_a_task_is_explained_as_a_tree_of_what_it_waits_for(server: ScriptedServ
         Blocker("T-1", "disk", TaskState.DONE, "T-3", 2, "T-1 'disk' is done"),
     ]
     told = Explanation("T-17", "train", TaskState.PENDING, "1 task is not done", "Wait for T-3.", [], blockers)
-    server.on("GET", "/api/v1/tasks/T-17", samples.task(TaskState.PENDING))
     server.on("GET", "/api/v1/tasks/T-17/explain", told)
     assert warploom("explain", "T-17").stdout.splitlines() == [
         "pending T-17 'train': 1 task is not done",

@@ -291,7 +291,6 @@ def test_waiting_for_tasks_ends_when_all_are_over(server: ScriptedServer, warplo
 def test_waiting_for_a_task_that_is_no_ticket_is_exit_4_when_it_was_given_up(
     server: ScriptedServer, warploom: Command
 ) -> None:
-    server.on("GET", "/api/v1/tasks/T-17", samples.task(TaskState.CANCELLED))
     server.on("GET", "/api/v1/tasks/wait", AwaitAnswer([samples.line(state=TaskState.CANCELLED, reason="gone")], False))
     done = warploom("wait", "T-17")
     assert (done.returncode, done.stdout) == (Exit.ENDED, "cancelled T-17 'train bert-base': gone\n")
@@ -300,8 +299,7 @@ def test_waiting_for_a_task_that_is_no_ticket_is_exit_4_when_it_was_given_up(
 def test_a_work_task_on_somebody_elses_card_is_waited_for_until_it_is_over(
     server: ScriptedServer, warploom: Command
 ) -> None:
-    server.on("GET", "/api/v1/tickets/T-17", samples.active(ticket="T-17"))
-    server.on("GET", "/api/v1/tasks/T-17", samples.task(TaskState.CLAIMED))
+    server.on("GET", "/api/v1/tickets/T-17", samples.active(ticket="T-17", is_task=True))
     server.on("GET", "/api/v1/me", Me("S-1", "ann", "default", samples.NOW, [], [], [], "Go on."))
     server.on("GET", "/api/v1/tasks/wait", AwaitAnswer([samples.line(state=TaskState.DONE)], False))
     done = warploom("wait", "T-17")
@@ -309,9 +307,8 @@ def test_a_work_task_on_somebody_elses_card_is_waited_for_until_it_is_over(
 
 
 def test_a_work_task_on_ones_own_card_is_granted(server: ScriptedServer, warploom: Command) -> None:
-    own = samples.active(ticket="T-17")
+    own = samples.active(ticket="T-17", is_task=True)
     server.on("GET", "/api/v1/tickets/T-17", own)
-    server.on("GET", "/api/v1/tasks/T-17", samples.task(TaskState.CLAIMED))
     server.on("GET", "/api/v1/me", Me("S-1", "ann", "default", samples.NOW, [own], [], [], "Go on."))
     done = warploom("wait", "T-17")
     assert (done.returncode, "export CUDA_DEVICE_ORDER" in done.stdout) == (0, True)

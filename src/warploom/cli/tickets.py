@@ -7,7 +7,6 @@ from warploom.cli.exits import Exit
 from warploom.cli.options import Cards, Device, EnvStyle, Json, MemoryGib, Minutes, Model, Priority, Purpose, Ticket
 from warploom.cli.output import present
 from warploom.cli.reach import Reach
-from warploom.cli.wait import is_work
 from warploom.domain.errors import NotFound
 from warploom.domain.identifiers import parse_ticket, ticket_name
 from warploom.domain.tickets import Standing, TicketAnswer, Wish
@@ -45,10 +44,11 @@ def explain(ticket: Ticket, as_json: Json = False) -> None:
     try:
         answer = reach.call(lambda client: client.explain(name))
     except NotFound as error:
-        if not is_work(reach, name):
+        try:
+            return _explain_task(reach, name, as_json=as_json)
+        except NotFound:
             raise error from None
-        return _explain_task(reach, name, as_json=as_json)
-    if answer.state not in (Standing.QUEUED, Standing.PARKED) and is_work(reach, name):
+    if answer.is_task and answer.state not in (Standing.QUEUED, Standing.PARKED):
         return _explain_task(reach, name, as_json=as_json)
     _show(answer, as_json=as_json)
     if not as_json and answer.state is Standing.QUEUED:

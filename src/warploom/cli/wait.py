@@ -12,10 +12,11 @@ from warploom.cli.options import Json
 from warploom.cli.output import note, present
 from warploom.cli.reach import Reach
 from warploom.client.connection import Client
-from warploom.domain.errors import MalformedInput, NotFound
+from warploom.client.holdings import Holdings, server_of
+from warploom.domain.errors import MalformedInput, NotFound, WarploomError
 from warploom.domain.grants import grant_lines
 from warploom.domain.identifiers import parse_ticket, ticket_name
-from warploom.domain.tasks import AwaitAnswer, ReadyAnswer, TaskAnswer, TaskKind, TaskState
+from warploom.domain.tasks import AwaitAnswer, ReadyAnswer, TaskState
 from warploom.domain.tickets import Standing, TicketAnswer
 
 app = typer.Typer(rich_markup_mode=None)
@@ -103,32 +104,33 @@ def await_card(reach: Reach, ticket: str, deadline: float | None, patience: floa
 
 
 def _wait_for_one(watch: _Watch, name: str, *, as_json: bool) -> int:
-    """Wait for a ticket's card; what waits for no card, or is held by somebody else, is waited for until it is over."""
+    """Wait for a ticket's card; a task that waits for none, or is somebody else's, is waited for until it is over."""
     try:
         answer = await_card(watch.reach, name, watch.deadline, watch.patience, quiet=as_json)
     except NotFound as error:
-        if not is_work(watch.reach, name):
+        try:
+            return _show_ends(watch.until_over([name], quiet=as_json), as_json=as_json)
+        except NotFound:
             raise error from None
-        return _show_ends(watch.until_over([name], quiet=as_json), as_json=as_json)
-    if answer.state in (Standing.ENDED, Standing.PARKED) and is_work(watch.reach, name):
-        return _show_ends(watch.until_over([name], quiet=as_json), as_json=as_json)
-    if grant_lines(answer) and is_work(watch.reach, name) and not _is_own(watch.reach, answer):
+    is_over = answer.state is Standing.ENDED or (bool(grant_lines(answer)) and not _is_own(watch.reach, answer))
+    if answer.is_task and is_over:
         return _show_ends(watch.until_over([name], quiet=as_json), as_json=as_json)
     present(answer, _lines(answer), as_json=as_json)
     return _code(answer)
 
 
-def is_work(reach: Reach, name: str) -> bool:
-    """Say whether a number is that of a task of the graph, not of a request for cards alone."""
-    try:
-        task: TaskAnswer = reach.call(lambda client: client.task(name))
-    except NotFound:
-        return False
-    return task.kind is not TaskKind.GPU
-
-
 def _is_own(reach: Reach, answer: TicketAnswer) -> bool:
-    return any(held.lease == answer.lease for held in reach.call(lambda client: client.me()).leases)
+    """Say whether a granted task is this session's, and then remember its lease; where nobody can be asked, it is."""
+    if not answer.is_task or answer.lease is None:
+        return True
+    try:
+        held = reach.client.me().leases
+    except WarploomError:
+        return True
+    if all(each.lease != answer.lease for each in held):
+        return False
+    Holdings(reach.settings.home, server_of(reach.settings)).remember(answer.ticket, answer.lease, reach.caller)
+    return True
 
 
 def _lines(answer: TicketAnswer) -> list[str]:
