@@ -22,7 +22,7 @@ from warploom.domain.events import EventView
 from warploom.domain.sessions import Actor, Caller, Role
 from warploom.orchestrator.duties import Orchestrator
 from warploom.telemetry.logs import start_logging
-from warploom.web.api import cards, events, health, hosts, leases, sessions, tickets
+from warploom.web.api import cards, events, health, hosts, leases, messages, projects, sessions, tickets
 from warploom.web.callers import read_caller
 from warploom.web.errors import REFUSALS, add_error_handlers
 from warploom.web.guard import Guard, require_keys
@@ -67,7 +67,7 @@ def build_server(app: App) -> FastAPI:
     server.state.warploom = app
     add_error_handlers(server)
     api = APIRouter(prefix="/api/v1")
-    for noun in (tickets, leases, cards, hosts, sessions, events, health):
+    for noun in (tickets, leases, cards, hosts, projects, messages, sessions, events, health):
         api.include_router(noun.router)
     for router in (api, events.stream_router, health.open_router):
         server.include_router(router, responses=REFUSALS)

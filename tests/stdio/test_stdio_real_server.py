@@ -88,6 +88,10 @@ def _hold_card_0(client: RawClient) -> dict[str, Any]:
     raise AssertionError(result)
 
 
+def _is_push(message: dict[str, Any]) -> bool:
+    return message.get("method") == "notifications/claude/channel"
+
+
 def _tickets(entries: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
     return [(entry["ticket"], entry["state"]) for entry in entries]
 
@@ -117,6 +121,25 @@ def test_a_card_goes_from_one_agent_to_the_next_with_one_push(agent: Any) -> Non
     assert stale["content"][0]["text"].startswith("lease_lost: ")
     pushes = [message for message in second.messages() if message.get("method") == "notifications/claude/channel"]
     assert len(pushes) == 1
+
+
+def test_a_message_is_pushed_once_and_told_once_by_the_next_call(agent: Any) -> None:
+    first, second = agent("one"), agent("two")
+    _answer(second, "loom_me")
+
+    sent = _answer(first, "loom_message", to="two", message="The data has moved.\nIt is in /data/v2.")
+    push = second.expect(_is_push)
+
+    assert push["params"]["meta"] == {"event": "message", "message": sent["messages"][0]}
+    assert push["params"]["content"].splitlines()[1:3] == ["> The data has moved.", "> It is in /data/v2."]
+    (notice,) = _answer(second, "loom_me")["notices"]
+    assert notice.endswith("from one: The data has moved. It is in /data/v2.")
+    assert "notices" not in _answer(second, "loom_me")
+
+    again = _answer(first, "loom_message", to="all", message="One more.")
+    second.expect(lambda message: _is_push(message) and message["params"]["meta"]["message"] in again["messages"])
+    assert len([message for message in second.messages() if _is_push(message)]) == 2
+    assert not [message for message in first.messages() if _is_push(message)]
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])

@@ -12,6 +12,8 @@ from warploom.mcp.arguments import ArgumentCheck
 from warploom.mcp.callers import Desk, Reader
 from warploom.mcp.cards import CardTools
 from warploom.mcp.leases import LeaseTools
+from warploom.mcp.messages import MessageTools
+from warploom.mcp.projects import ProjectTools
 from warploom.mcp.sessions import SessionTools
 from warploom.mcp.tickets import TicketTools
 from warploom.mcp.toolsets import ToolsetGate
@@ -21,7 +23,7 @@ Tool = Callable[..., Awaitable[dict[str, Any]]]
 
 def tools_of(desk: Desk) -> dict[Toolset, list[Tool]]:
     """List the tools of each toolset in the order in which clients show them."""
-    return {Toolset.GPU: _gpu(desk), Toolset.GRAPH: _graph(desk)}
+    return {Toolset.GPU: _gpu(desk), Toolset.GRAPH: _graph(desk), Toolset.ADMIN: _admin(desk)}
 
 
 def every_tool(desk: Desk) -> list[Tool]:
@@ -59,5 +61,15 @@ def _gpu(desk: Desk) -> list[Tool]:
 
 
 def _graph(desk: Desk) -> list[Tool]:
-    sessions = SessionTools(desk)
-    return [sessions.loom_me]
+    sessions, messages = SessionTools(desk), MessageTools(desk)
+    return [sessions.loom_me, messages.loom_message]
+
+
+def _admin(desk: Desk) -> list[Tool]:
+    projects = ProjectTools(desk)
+    return [
+        projects.loom_projects,
+        projects.loom_create_project,
+        projects.loom_switch_project,
+        projects.loom_archive_project,
+    ]
