@@ -22,7 +22,21 @@ from warploom.domain.events import EventView
 from warploom.domain.sessions import Actor, Caller, Role
 from warploom.orchestrator.duties import Orchestrator
 from warploom.telemetry.logs import start_logging
-from warploom.web.api import cards, events, health, hosts, leases, messages, projects, sessions, tickets
+from warploom.web.api import (
+    cards,
+    claims,
+    events,
+    graphs,
+    health,
+    hosts,
+    leases,
+    messages,
+    projects,
+    repairs,
+    sessions,
+    tasks,
+    tickets,
+)
 from warploom.web.callers import read_caller
 from warploom.web.errors import REFUSALS, add_error_handlers
 from warploom.web.guard import Guard, require_keys
@@ -30,8 +44,23 @@ from warploom.web.latecomer import Latecomer
 from warploom.web.pages.router import pages_router
 from warploom.web.pages.sources import PageSources
 
+_NOUNS = (
+    tasks,
+    claims,
+    repairs,
+    graphs,
+    projects,
+    messages,
+    tickets,
+    leases,
+    cards,
+    hosts,
+    sessions,
+    events,
+    health,
+)
 _DESCRIPTION = """\
-Shares GPUs between coding agents and people.
+Shares GPUs between coding agents and people, and drives a graph of tasks that may need them to done.
 
 Callers say who they are in headers, all optional and percent-encoded: `X-Warploom-Session`, `X-Warploom-Agent`,
 `X-Warploom-Project`, `X-Warploom-Client`, `X-Warploom-Directory`, `X-Warploom-Host`, `X-Warploom-Process` (pid:started) and
@@ -45,15 +74,15 @@ def build_server(app: App) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_server: FastAPI) -> AsyncGenerator[None]:
-        tasks = [asyncio.create_task(door.run())]
+        running = [asyncio.create_task(door.run())]
         try:
             await app.start()
-            tasks.append(asyncio.create_task(Orchestrator(app.duties).run_forever()))
+            running.append(asyncio.create_task(Orchestrator(app.duties).run_forever()))
             yield
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            for each in running:
+                each.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
             await app.stop()
 
     server = FastAPI(
@@ -67,7 +96,7 @@ def build_server(app: App) -> FastAPI:
     server.state.warploom = app
     add_error_handlers(server)
     api = APIRouter(prefix="/api/v1")
-    for noun in (tickets, leases, cards, hosts, projects, messages, sessions, events, health):
+    for noun in _NOUNS:
         api.include_router(noun.router)
     for router in (api, events.stream_router, health.open_router):
         server.include_router(router, responses=REFUSALS)

@@ -1,19 +1,15 @@
 """Whatever is sent to the HTTP API: one form of refusal with the right status, one sentence each, and nothing stored."""
 
 import json
-import re
 from collections.abc import Generator, Iterator
 from typing import Any
 
-import httpx
 import pytest
+from refusals import BODIES, HUGE, IDS, JSON, counts, refused
 
-from support.invariants import ask, assert_whole
+from support.invariants import assert_whole
 from support.serving import Caller, ServerProcess, server_processes, survey_of
 
-TABLES = ("project", "agent", "session", "host", "card", "task", "queue", "lease", "progress", "event", "message")
-SENTENCES = re.compile(r"[^\n]+[.?!)]")
-HUGE = "9" * 5_000
 WISH = {"job": "train", "device": "0"}
 
 
@@ -39,46 +35,10 @@ def agent(server: ServerProcess) -> Generator[Caller]:
 @pytest.fixture(autouse=True)
 def stored(agent: Caller, module_database_url: str) -> Iterator[None]:
     """Whatever a test sends here leaves no trace."""
-    counts = ", ".join(f"(select count(*) from {table}) as {table}s" for table in TABLES)
-    before = ask(module_database_url, f"select {counts}")
+    before = counts(module_database_url)
     yield
-    assert ask(module_database_url, f"select {counts}") == before
+    assert counts(module_database_url) == before
     assert_whole(module_database_url)
-
-
-def refused(answer: httpx.Response, status: int, code: str) -> str:
-    """Check the one form of refusals and return the cause."""
-    assert answer.status_code == status, f"{answer.status_code} {answer.text[:500]}"
-    assert answer.headers["content-type"] == "application/json"
-    error = answer.json()["error"]
-    assert set(answer.json()) == {"error"}
-    assert set(error) == {"code", "cause", "next"}
-    assert error["code"] == code
-    for sentence in (error["cause"], error["next"]):
-        assert SENTENCES.fullmatch(sentence), sentence
-        assert len(sentence) < 400
-    return error["cause"]
-
-
-IDS = [
-    "0",
-    "17",
-    "X-1",
-    "T",
-    "T-",
-    "T-0",
-    "T--1",
-    "T-1.5",
-    "T-１７",
-    "T-1 2",
-    "T-" + "9" * 19,
-    "T-" + HUGE,
-    "%00",
-    "T-1%00",
-    "%FF",
-    "<b>",
-    "T-1'--",
-]
 
 
 @pytest.mark.parametrize("text", IDS, ids=lambda text: text[:12])
@@ -166,29 +126,6 @@ WISHES: list[tuple[str, dict[str, Any], int, str]] = [
 @pytest.mark.parametrize(("wish", "status", "code"), [each[1:] for each in WISHES], ids=[each[0] for each in WISHES])
 def test_wishes_that_make_no_sense(agent: Caller, wish: dict[str, Any], status: int, code: str) -> None:
     refused(agent.http.post("/api/v1/tickets", content=json.dumps(wish), headers=JSON), status, code)
-
-
-JSON = {"Content-Type": "application/json"}
-BODIES: dict[str, bytes] = {
-    "nothing": b"",
-    "null": b"null",
-    "a list": b"[]",
-    "a number": b"17",
-    "a text": b'"train"',
-    "half an object": b'{"job": "tr',
-    "NaN": b"NaN",
-    "minutes NaN": b'{"job": "x", "device": "0", "minutes": NaN}',
-    "minutes Infinity": b'{"job": "x", "device": "0", "minutes": Infinity}',
-    "minutes -Infinity": b'{"job": "x", "device": "0", "minutes": -Infinity}',
-    "minutes 1e999": b'{"job": "x", "device": "0", "minutes": 1e999}',
-    "memory NaN": b'{"job": "x", "memory_gib": NaN}',
-    "cards NaN": b'{"job": "x", "cards": NaN}',
-    "more digits than Python reads": b'{"job": "x", "cards": ' + HUGE.encode() + b"}",
-    "deeper than Python reads": b"[" * 100_000,
-    "no UTF-8": b'{"job": "\xff\xfe"}',
-    "bytes": bytes(range(256)),
-    "a form": b"job=train&device=0",
-}
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())

@@ -40,10 +40,18 @@ class Agent:
 
 @asynccontextmanager
 async def agent_at(
-    url: str, name: str | None = None, *, mode: Any = "auto", key: str | None = None
+    url: str,
+    name: str | None = None,
+    *,
+    mode: Any = "auto",
+    key: str | None = None,
+    project: str | None = None,
+    toolsets: str | None = None,
 ) -> AsyncGenerator[Agent]:
     """Connect an agent to a server; the session is the one of that name on every replica."""
     named = {"X-Warploom-Agent": name, "X-Warploom-Session": name} if name else {}
     headers = named | ({"Authorization": f"Bearer {key}"} if key else {})
-    async with Client(StreamableHttpTransport(f"{url}/mcp", headers=headers), mode=mode) as client:
+    headers |= {"X-Warploom-Project": project} if project else {}
+    address = f"{url}/mcp{f'?toolsets={toolsets}' if toolsets else ''}"
+    async with Client(StreamableHttpTransport(address, headers=headers), mode=mode) as client:
         yield Agent(client)

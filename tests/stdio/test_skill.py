@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime
+from typing import Any, cast
 
 import pytest
 
@@ -9,9 +10,11 @@ from warploom.assets import asset_dir
 from warploom.cli.main import COMMANDS
 from warploom.domain.grants import grant_lines
 from warploom.domain.tickets import Standing, TicketAnswer
+from warploom.domain.toolsets import Toolset
+from warploom.mcp.door import tools_of
 
 TEXT = (asset_dir("skills") / "warploom" / "SKILL.md").read_text(encoding="utf-8")
-TOOLS = {"gpu_survey", "gpu_request", "gpu_release", "gpu_extend", "gpu_report", "gpu_explain", "loom_me"}
+LOOP = {"loom_ready", "loom_claim", "loom_heartbeat", "loom_done", "loom_fail", "loom_escalate", "loom_me"}
 
 
 def _offer(**changes: object) -> TicketAnswer:
@@ -40,8 +43,12 @@ def test_the_skill_introduces_itself_in_its_frontmatter() -> None:
     assert len(front[2]) <= 1024
 
 
-def test_the_skill_names_every_gpu_tool_and_no_other() -> None:
-    assert set(re.findall(r"\b(?:gpu|loom)_[a-z_]+", TEXT)) == TOOLS
+def test_the_skill_names_every_gpu_tool_the_whole_loop_of_a_task_and_nothing_that_is_not_there() -> None:
+    tools = {toolset: {tool.__name__ for tool in each} for toolset, each in tools_of(cast(Any, None)).items()}
+    named = set(re.findall(r"\b(?:gpu|loom)_[a-z]+", TEXT))
+
+    assert named >= tools[Toolset.GPU] | LOOP
+    assert named <= tools[Toolset.GPU] | tools[Toolset.GRAPH]
 
 
 def test_the_skill_names_only_commands_that_exist() -> None:

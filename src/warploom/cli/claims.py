@@ -1,6 +1,5 @@
 """`warploom claim`, `done`, `fail`, `heartbeat` and `escalate`: what an agent does with its tasks from a shell."""
 
-import json
 import os
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -20,7 +19,7 @@ from warploom.domain.claims import StepAnswer, read_count, read_life, read_perce
 from warploom.domain.errors import MalformedInput, Unreachable
 from warploom.domain.failures import MEANINGS, parse_failure
 from warploom.domain.identifiers import lease_name, parse_lease, parse_task, task_name
-from warploom.domain.tasks import read_output
+from warploom.domain.outputs import read_output
 from warploom.domain.texts import REASON_LIMIT, one_line, optional_line
 
 app = typer.Typer(rich_markup_mode=None)
@@ -166,7 +165,7 @@ def parse_output(text: str | None) -> Any:
             f"The output is not JSON: {error}.",
             """Write an object such as '{"files": 3}', or a text in quotes: '"done"'.""",
         ) from None
-    read_output(output, len(json.dumps(output)))
+    read_output(output)
     return output
 
 

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from warploom.client.calls import Calls, part
 from warploom.domain.claims import ClaimAnswer, StepAnswer
-from warploom.domain.tasks import ManyAnswer, Output
+from warploom.domain.outputs import Output
+from warploom.domain.tasks import ManyAnswer
 
 
 class ClaimCalls(Calls):

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from warploom.client.calls import Calls, part, query_of
 from warploom.domain.claims import StepAnswer
+from warploom.domain.outputs import Output
 from warploom.domain.repairs import EscalationView, RecoveryAnswer
-from warploom.domain.tasks import ManyAnswer, Output, TaskLine
+from warploom.domain.tasks import ManyAnswer, TaskLine
 
 
 class RepairCalls(Calls):

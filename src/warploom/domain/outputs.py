@@ -1,22 +1,32 @@
 """Outputs: the JSON that tasks leave behind, made fit to be kept."""
 
+import json
 import math
 from typing import Any, Final, cast
 
 from warploom.domain.errors import MalformedInput
-from warploom.domain.tasks import Output
 
+Output = dict[str, Any] | list[Any] | str | int | float | bool | None
+"""What a task leaves behind: any JSON."""
+
+OUTPUT_LIMIT: Final = 100_000
 DEEPEST: Final = 64
 LARGEST: Final = 10**30
 
 
-def clean_output(output: Any) -> Output:
-    """Return the output with every text in a form that can be kept: NUL and halves of characters become spaces.
+def read_output(output: Any) -> Output:
+    """Return an output as it can be kept: in its texts NUL and halves of characters become spaces.
 
-    Raises MalformedInput for what is no JSON (NaN, infinities), for whole numbers beyond `LARGEST` and for what is nested
-    more than `DEEPEST` deep.
+    Raises MalformedInput for what is no JSON (NaN, infinities), for whole numbers beyond `LARGEST`, for what is nested more
+    than `DEEPEST` deep, and for more than `OUTPUT_LIMIT` bytes.
     """
-    return _clean(output, 0)
+    kept = _clean(output, 0)
+    size = 0 if kept is None else len(json.dumps(kept))
+    if size > OUTPUT_LIMIT:
+        raise MalformedInput(
+            f"The output has {size:,} bytes.", f"Use at most {OUTPUT_LIMIT:,}; put files elsewhere and name them."
+        )
+    return kept
 
 
 def _clean(value: Any, depth: int) -> Any:

@@ -6,11 +6,11 @@ import uuid
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum, StrEnum
-from typing import Any
 
 from warploom.domain.errors import MalformedInput
 from warploom.domain.identifiers import TaskId, parse_task
 from warploom.domain.leases import parse_env_style, run_length
+from warploom.domain.outputs import Output
 from warploom.domain.texts import NAME_LIMIT, long_text, one_line, optional_line
 
 MOST_UPSTREAMS = 1_000
@@ -18,10 +18,6 @@ MOST_NEEDED = 16
 MOST_ATTEMPTS = 100
 KEY_LIMIT = 300
 MODEL_LIMIT = 120
-OUTPUT_LIMIT = 100_000
-
-Output = dict[str, Any] | list[Any] | str | int | float | bool | None
-"""What a task leaves behind: any JSON."""
 
 
 class TaskState(StrEnum):
@@ -325,16 +321,6 @@ def read_states(text: str | None) -> list[TaskState]:
     if wrong is not None:
         raise MalformedInput(f"{wrong[:20]!r} is not a state of a task.", f"Use one of {', '.join(known)}.")
     return [known[name] for name in names]
-
-
-def read_output(output: Any, size: int) -> None:
-    """Check that what a task left behind, `size` bytes as JSON, may be kept."""
-    if not isinstance(output, dict | list | str | int | float | bool | None):
-        raise MalformedInput("The output is not JSON.", "Give a JSON object, or a text.")
-    if size > OUTPUT_LIMIT:
-        raise MalformedInput(
-            f"The output has {size:,} bytes.", f"Use at most {OUTPUT_LIMIT:,}; put files elsewhere and name them."
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from typing import Any
 from warploom.domain.claims import read_count, read_life, read_percent
 from warploom.domain.failures import parse_failure
 from warploom.domain.identifiers import LeaseId, parse_lease, parse_task
-from warploom.domain.outputs import clean_output
 from warploom.domain.sessions import Actor
 from warploom.mcp.answers import Answer, claim_answer, plain
 from warploom.mcp.callers import Desk
@@ -81,8 +80,8 @@ class ClaimTools:
         """
 
         async def work(actor: Actor) -> Answer:
-            claims, task, kept = self._desk.app.claims, parse_task(task_id), clean_output(output)
-            return plain(await claims.done(actor, task, _lease(lease), kept, branch_name))
+            task = parse_task(task_id)
+            return plain(await self._desk.app.claims.done(actor, task, _lease(lease), output, branch_name))
 
         return await self._desk.serve(work)
 

@@ -11,10 +11,14 @@ from warploom.domain.toolsets import USUAL, Toolset
 from warploom.mcp.arguments import ArgumentCheck
 from warploom.mcp.callers import Desk, Reader
 from warploom.mcp.cards import CardTools
+from warploom.mcp.claims import ClaimTools
+from warploom.mcp.graphs import GraphTools
 from warploom.mcp.leases import LeaseTools
 from warploom.mcp.messages import MessageTools
 from warploom.mcp.projects import ProjectTools
+from warploom.mcp.repairs import RepairTools
 from warploom.mcp.sessions import SessionTools
+from warploom.mcp.tasks import TaskTools
 from warploom.mcp.tickets import TicketTools
 from warploom.mcp.toolsets import ToolsetGate
 
@@ -62,12 +66,40 @@ def _gpu(desk: Desk) -> list[Tool]:
 
 def _graph(desk: Desk) -> list[Tool]:
     sessions, messages = SessionTools(desk), MessageTools(desk)
-    return [sessions.loom_me, messages.loom_message]
+    tasks, claims, graphs = TaskTools(desk), ClaimTools(desk), GraphTools(desk)
+    return [
+        sessions.loom_me,
+        tasks.loom_ready,
+        claims.loom_claim,
+        claims.loom_heartbeat,
+        claims.loom_done,
+        claims.loom_fail,
+        claims.loom_escalate,
+        tasks.loom_create,
+        tasks.loom_update,
+        tasks.loom_status,
+        graphs.loom_graph,
+        graphs.loom_explain,
+        tasks.loom_await,
+        tasks.loom_comment,
+        tasks.loom_idea,
+        messages.loom_message,
+    ]
 
 
 def _admin(desk: Desk) -> list[Tool]:
-    projects = ProjectTools(desk)
+    repairs, projects = RepairTools(desk), ProjectTools(desk)
     return [
+        repairs.loom_reset,
+        repairs.loom_cancel,
+        repairs.loom_batch_done,
+        repairs.loom_dead_letter,
+        repairs.loom_recover,
+        repairs.loom_orchestrate,
+        repairs.loom_escalations,
+        repairs.loom_answer,
+        repairs.loom_promote_ideas,
+        repairs.loom_batch_claim,
         projects.loom_projects,
         projects.loom_create_project,
         projects.loom_switch_project,

@@ -6,7 +6,6 @@ from typing import Any, Final
 from warploom.domain.claims import read_life
 from warploom.domain.errors import MalformedInput, WarploomError
 from warploom.domain.identifiers import TaskId, parse_task, task_name
-from warploom.domain.outputs import clean_output
 from warploom.domain.sessions import Actor, Role
 from warploom.mcp.answers import Answer, many_answer, plain, task_lines
 from warploom.mcp.callers import Desk
@@ -76,8 +75,8 @@ class RepairTools:
         """
 
         async def work(actor: Actor) -> Answer:
-            repairs, tasks, kept = self._desk.app.repairs, _tasks(task_ids), clean_output(output)
-            answer = await repairs.batch_done(actor, tasks, kept, reason, dead_letter=dead_letter)
+            repairs, tasks = self._desk.app.repairs, _tasks(task_ids)
+            answer = await repairs.batch_done(actor, tasks, output, reason, dead_letter=dead_letter)
             return many_answer(answer, "dead_letters" if dead_letter else "done")
 
         return await self._desk.operate(work)

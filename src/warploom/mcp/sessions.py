@@ -26,7 +26,6 @@ class SessionTools:
                 "leases": [ticket_answer(each) for each in me.leases],
                 "tasks": task_lines(me.tasks),
                 "tickets": [ticket_answer(each) for each in me.tickets],
-                "tasks": plain(me.tasks),
                 "next": me.next,
             }
 

@@ -1,6 +1,5 @@
 """Claims: an agent takes tasks, goes on with them and ends them; every write compares the holder."""
 
-import json
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,8 +15,9 @@ from warploom.domain.events import EventKind
 from warploom.domain.failures import FailureClass, delay_before, is_worth_trying
 from warploom.domain.identifiers import LeaseId, ProjectId, TaskId, lease_name, task_name
 from warploom.domain.leases import LeaseEnd, LeaseState
+from warploom.domain.outputs import read_output
 from warploom.domain.sessions import Actor, Role
-from warploom.domain.tasks import ManyAnswer, TaskKind, TaskState, read_output
+from warploom.domain.tasks import ManyAnswer, TaskKind, TaskState
 from warploom.domain.texts import REASON_LIMIT, one_line, optional_line
 from warploom.domain.tickets import Standing, TicketAnswer
 from warploom.services.changes import EVERYTHING, Change, Changes, graph_topic, ticket_topic
@@ -26,6 +26,7 @@ from warploom.services.projects import project_of
 from warploom.services.task_views import reason_of, show_task
 from warploom.services.tasks import each, get, nothing_to_do, required_text
 from warploom.services.tickets import TicketService
+from warploom.services.waits import why_nothing_ready
 from warploom.store import claims as claim_store
 from warploom.store import leases as lease_store
 from warploom.store import repairs as repair_store
@@ -121,17 +122,17 @@ class ClaimService:
 
         Again with the same lease is success. Raises LeaseLost, changing nothing, when the lease is not live any more.
         """
-        read_output(output, len(json.dumps(output)))
+        kept = read_output(output)
         where = optional_line(branch, "branch name", BRANCH_LIMIT)
         agent, session = _who(actor, lease)
         async with self._changes.database.connection() as conn:
-            finished = await claim_store.finish_task(conn, task, lease, agent, session, output, where)
+            finished = await claim_store.finish_task(conn, task, lease, agent, session, kept, where)
         if finished is not None:
             self._changes.bus.publish([EVERYTHING, graph_topic(finished.project), ticket_topic(task)])
             return StepAnswer(
                 task_name(task), TaskState.DONE, "loom_claim() takes the next one.", lease_name(finished.lease)
             )
-        return await self._done_slowly(actor, task, lease, output, where)
+        return await self._done_slowly(actor, task, lease, kept, where)
 
     async def done_many(self, actor: Actor, leases: Sequence[LeaseId]) -> list[TaskId]:
         """Finish the tasks of several of the actor's leases without cards in one statement; return which were finished."""
@@ -292,8 +293,9 @@ class ClaimService:
 
     async def _none(self, actor: Actor) -> ClaimAnswer:
         async with self._changes.database.connection() as conn:
+            reason = await why_nothing_ready(conn, actor.project)
             ideas = await task_store.count_ideas(conn, actor.project)
-        return ClaimAnswer([], nothing_to_do(ideas), ideas=ideas)
+        return ClaimAnswer([], nothing_to_do(ideas), reason=reason, ideas=ideas)
 
     async def _done_slowly(
         self, actor: Actor, task: TaskId, lease: LeaseId | None, output: Any, branch: str | None

@@ -10,6 +10,7 @@ from warploom.domain.errors import NotReady
 from warploom.domain.events import EventKind
 from warploom.domain.identifiers import LeaseId, SessionId, TaskId, lease_name, task_name
 from warploom.domain.leases import LeaseEnd
+from warploom.domain.outputs import read_output
 from warploom.domain.repairs import MEANINGS, EscalationView, RecoveryAnswer, RecoveryLine, RecoveryWord
 from warploom.domain.sessions import Actor, Role
 from warploom.domain.tasks import ManyAnswer, TaskKind, TaskLine, TaskState
@@ -136,10 +137,10 @@ class RepairService:
         """Declare several tasks done (or dead letters) by decision, whoever holds them; each on its own."""
         require(actor, Role.OPERATOR)
         why = optional_line(reason, "reason", REASON_LIMIT)
-        state = TaskState.DEAD_LETTER if dead_letter else TaskState.DONE
+        state, kept = TaskState.DEAD_LETTER if dead_letter else TaskState.DONE, read_output(output)
         return await each(
             tasks,
-            lambda task: self._force(actor, task, state, why, output),
+            lambda task: self._force(actor, task, state, why, kept),
             "loom_status shows where the project stands.",
         )
 

@@ -7,8 +7,8 @@ from fastapi import APIRouter, Body
 from warploom.domain.claims import ClaimAnswer, StepAnswer, read_count, read_life, read_percent
 from warploom.domain.failures import parse_failure
 from warploom.domain.identifiers import LeaseId, parse_lease, parse_task
-from warploom.domain.outputs import clean_output
-from warploom.domain.tasks import ManyAnswer, Output
+from warploom.domain.outputs import Output
+from warploom.domain.tasks import ManyAnswer
 from warploom.web.callers import TheActor, TheApp
 from warploom.web.notices import told
 
@@ -67,7 +67,7 @@ async def done(
     branch_name: Annotated[str | None, Body()] = None,
 ) -> StepAnswer:
     """Finish a task: its cards are given back and what waited for it becomes ready. Twice with one lease is success."""
-    step = await app.claims.done(actor, parse_task(task), _lease(lease), clean_output(output), branch_name)
+    step = await app.claims.done(actor, parse_task(task), _lease(lease), output, branch_name)
     return await told(app, actor, step)
 
 

@@ -6,9 +6,9 @@ from fastapi import APIRouter, Body, Query
 
 from warploom.domain.claims import StepAnswer
 from warploom.domain.identifiers import parse_task
-from warploom.domain.outputs import clean_output
+from warploom.domain.outputs import Output
 from warploom.domain.repairs import EscalationView, RecoveryAnswer
-from warploom.domain.tasks import ManyAnswer, Output, TaskLine
+from warploom.domain.tasks import ManyAnswer, TaskLine
 from warploom.web.callers import TheActor, TheApp
 from warploom.web.notices import told
 
@@ -28,7 +28,7 @@ async def batch_done(
 ) -> ManyAnswer:
     """Settle several tasks at once, each on its own: done, or dead letters."""
     named = [parse_task(task) for task in tasks]
-    answer = await app.repairs.batch_done(actor, named, clean_output(output), reason, dead_letter=dead_letter)
+    answer = await app.repairs.batch_done(actor, named, output, reason, dead_letter=dead_letter)
     return await told(app, actor, answer)
 
 
