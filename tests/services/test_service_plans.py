@@ -1,3 +1,4 @@
+import asyncio
 import random
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -208,14 +209,33 @@ async def test_a_made_up_key_never_meets_a_chosen_one(lab: Lab) -> None:
 
 
 async def test_two_imports_of_one_plan_at_once_make_one_graph(lab: Lab, bring: Import, sql: Sql) -> None:
-    import asyncio
-
     async with sql.transaction():
         await sql.execute("select pg_advisory_xact_lock(hashtextextended('dependency', 1))")
         both = [asyncio.create_task(bring(*HOUSE)) for _ in range(2)]
         await somebody_waits(sql, 2)
     answers = sorted(await asyncio.gather(*both), key=lambda answer: answer.created)
     assert [(answer.created, answer.deduplicated) for answer in answers] == [(0, 6), (6, 0)]
+
+
+async def test_importing_again_leaves_the_tasks_that_are_there_to_whoever_works_on_them(
+    bring: Import, sql: Sql
+) -> None:
+    await bring(*HOUSE)
+    async with sql.transaction():
+        await sql.execute("select id from task for update")
+        again = await bring(*HOUSE)
+    assert again.deduplicated == 6
+
+
+async def test_an_upstream_that_is_done_during_an_import_is_counted_right(bring: Import, sql: Sql) -> None:
+    await bring(HOUSE[0], HOUSE[1])
+    async with sql.transaction():
+        await sql.execute("update task set state = 'done', finished_at = clock_now() where key = 'dig'")
+        late = asyncio.create_task(bring({"key": "next", "title": "Next", "depends_on": ["dig"]}))
+        await somebody_waits(sql)
+    assert (await late).created == 1
+    assert (await states(sql))["next"] == "ready"
+    assert await sql.fetchval("select unmet from task where key = 'next'") == 0
 
 
 async def test_nothing_is_imported_into_an_archived_project(lab: Lab, bring: Import) -> None:

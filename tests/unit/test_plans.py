@@ -17,6 +17,7 @@ from warploom.domain.plans import (
     plan_of,
     read_plan,
     refuse_cycle,
+    touched_tasks,
 )
 from warploom.domain.tasks import Priority, TaskKind, TaskState
 from warploom.domain.tickets import CardNeed
@@ -236,6 +237,7 @@ def test_what_is_there_gets_no_new_upstreams_but_an_epic_its_new_tasks() -> None
     assert [new.key for new in plan.new] == ["b", "c"]
     assert plan.edges() == [("c", "a"), ("epic", "c")]
     assert known_numbers(plan) == {"epic": 2, "a": 1}
+    assert touched_tasks(plan) == [1, 2]
 
 
 def test_barriers_and_epics_that_wait_for_nothing_are_met() -> None:

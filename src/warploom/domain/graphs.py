@@ -1,5 +1,6 @@
 """Graphs: who waits for whom, walked for cycles and drawn as values, as Mermaid and as a few lines of text."""
 
+import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -168,7 +169,8 @@ def as_mermaid(graph: Graph) -> str:
     """Write a graph as a Mermaid flowchart, from what is done first to what waits for it.
 
     Names of nodes are numbers. Of a title only letters, digits and blanks stay as they are: every other mark is written
-    as its code, which Mermaid shows as text, so that neither its own syntax nor HTML can be smuggled in.
+    as its code, which Mermaid shows as text, so that neither its own syntax nor HTML can be smuggled in. What it would
+    make a formula or an icon of even then is broken up.
     """
     nodes = [f'  {_mermaid_name(node.task)}["{_label(node)}"]:::{node.state.value}' for node in graph.nodes]
     parents = {(node.parent, node.task) for node in graph.nodes if node.parent is not None}
@@ -190,6 +192,11 @@ _STYLES: Final = {
 }
 
 
+# Mermaid decodes labels before it looks for formulas and icons, and marks its own codes with a ligature.
+_STAND_INS: Final = str.maketrans({"$": "＄", "ﬂ": "fl"})
+_ICON: Final = re.compile(r":(?=\S)")
+
+
 def _mermaid_name(task: str) -> str:
     return task.replace("-", "").lower()
 
@@ -202,7 +209,8 @@ def _label(node: GraphNode) -> str:
 
 
 def _harmless(text: str) -> str:
-    return "".join(mark if (mark.isalnum() and mark != "ﬂ") or mark == " " else f"#{ord(mark)};" for mark in text)
+    unread = _ICON.sub(":\u2060", text.translate(_STAND_INS))
+    return "".join(mark if mark.isalnum() or mark == " " else f"#{ord(mark)};" for mark in unread)
 
 
 def _mermaid_edge(edge: GraphEdge, parents: set[tuple[str, str]]) -> str:

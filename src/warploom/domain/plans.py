@@ -142,6 +142,15 @@ def known_numbers(plan: Plan) -> dict[str, TaskId]:
     return {task.key: task.known for task in plan.tasks if task.known is not None}
 
 
+def touched_tasks(plan: Plan) -> list[TaskId]:
+    """Return the tasks that are there already and that new ones are to depend on or belong to, in order."""
+    known = known_numbers(plan)
+    ends = [end for edge in plan.edges() for end in edge]
+    return sorted(
+        {known[end] if isinstance(end, str) else end for end in ends if not isinstance(end, str) or end in known}
+    )
+
+
 def refuse_cycle(cause: str, numbers: Mapping[str, TaskId]) -> PlanRefused:
     """Tell of a cycle that leads through tasks that were there; those that were to be made are named by their keys."""
     made = {task_name(number): f"'{key}'" for key, number in numbers.items()}

@@ -11,7 +11,16 @@ from warploom.domain.events import EventKind
 from warploom.domain.graphs import DEEPEST, MOST_NODES, Explanation, Graph, GraphNode
 from warploom.domain.identifiers import ProjectId, TaskId, task_name
 from warploom.domain.plan_tasks import MOST_TASKS, Surroundings
-from warploom.domain.plans import ImportAnswer, Plan, known_numbers, named_tasks, plan_of, read_plan, refuse_cycle
+from warploom.domain.plans import (
+    ImportAnswer,
+    Plan,
+    known_numbers,
+    named_tasks,
+    plan_of,
+    read_plan,
+    refuse_cycle,
+    touched_tasks,
+)
 from warploom.domain.sessions import Actor
 from warploom.domain.tasks import HeadStarts, TaskLine, TaskState
 from warploom.services.changes import Change, Changes
@@ -91,10 +100,11 @@ class GraphService:
             async with self._changes.begin() as change:
                 chosen = await hold_project(change.conn, actor, project)
                 await task_store.lock_graph(change.conn, chosen)
-                await plan_store.hold_tasks(change.conn, sorted(around.by_number))
+                await plan_store.hold_tasks(change.conn, touched_tasks(read))
                 now = await _surroundings(change.conn, chosen, named)
                 if now != around:
                     read = await asyncio.to_thread(read_plan, plan, now)
+                    await plan_store.hold_tasks(change.conn, touched_tasks(read))
                 numbers |= await plan_store.number_plan(change.conn, read)
                 edges = await self._write(change, actor, PlanPlace(chosen, actor.agent, self._rules), read, numbers)
                 return _answer(read, numbers, edges)
@@ -180,7 +190,7 @@ async def _graph(
         states = sorted(node.state.value for node in nodes)
         counts = {state: states.count(state) for state in dict.fromkeys(states)}
     return Graph(
-        project=await conn.fetchval("select name from project where id = $1", project),
+        project=await graph_store.name_of(conn, project),
         nodes=nodes,
         edges=await graph_store.edges_among(conn, tasks),
         counts=counts,

@@ -11,6 +11,8 @@ from warploom.domain.tasks import TaskKind, TaskState
 from warploom.domain.waits import Hold, Obstacle, Standing
 from warploom.store.database import Connection, Record
 
+_NAME: Final[LiteralString] = "select name from project where id = $1"
+
 _COUNTS: Final[LiteralString] = """
 select state::text, count(*) as tasks
 from task
@@ -224,6 +226,11 @@ class Question:
 
     agent: str
     message: str
+
+
+async def name_of(conn: Connection, project: ProjectId) -> str:
+    """Return a project's name."""
+    return await conn.fetchval(_NAME, project)
 
 
 async def count_states(conn: Connection, project: ProjectId) -> dict[str, int]:
