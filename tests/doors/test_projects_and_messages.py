@@ -6,6 +6,7 @@ import pytest
 from tools import agent_at
 
 from support.serving import Caller, Serve, ServerProcess, StartCommand, server_processes
+from warploom.client.connection import Client
 
 
 @pytest.fixture(scope="module")
@@ -110,3 +111,16 @@ async def test_a_shell_that_switched_stays_there(server: ServerProcess, person: 
     assert [line.split()[1] for line in out.splitlines() if line.startswith("*")] == ["vault"]
     _, out, _ = command("me", url=server.url, session="shell-2").finish()
     assert out.splitlines()[0].endswith(" in project vault.")
+
+
+@pytest.mark.parametrize("name", ["team/vision", "a/switch", "50 % off?", "..", "<b>é 漢</b>", "it's"])
+async def test_a_project_of_any_name_can_be_switched_to_and_read(
+    server: ServerProcess, command: StartCommand, name: str
+) -> None:
+    settings = {"url": server.url, "session": f"any {len(name)}"}
+    assert command("project", "create", name, **settings).finish()[0] == 0
+    status, out, err = command("project", "switch", name, **settings).finish()
+    assert (status, err) == (0, "")
+    assert f"'{name}'" in out
+    with Client(server.url) as client:
+        assert client.project(name).project == name

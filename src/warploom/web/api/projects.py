@@ -28,19 +28,19 @@ async def create(
     return await told(app, actor, await app.projects.create(actor, name, description))
 
 
-@router.get("/{name}")
+@router.get("/{name:path}")
 async def project(name: str, app: TheApp, actor: TheActor) -> ProjectView:
     """Return one project, archived or not."""
     return await app.projects.read(actor, name)
 
 
-@router.post("/{name}/switch")
+@router.post("/{name:path}/switch")
 async def switch(name: str, app: TheApp, actor: TheActor) -> ProjectAnswer:
     """Let the caller's session, and no other, work in a project from now on."""
     return await told(app, actor, await app.projects.switch(actor, name))
 
 
-@router.post("/{name}/archive")
+@router.post("/{name:path}/archive")
 async def archive(
     name: str, app: TheApp, actor: TheActor, back: Annotated[bool, Body(embed=True)] = False
 ) -> ProjectAnswer:
