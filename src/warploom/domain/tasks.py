@@ -237,6 +237,8 @@ def read_task(wish: TaskWish) -> NewTask:
     needs = read_needs(wish.needs)
     if kind is not TaskKind.WORK and (needs.wants_cards or needs.resources or needs.capabilities):
         raise MalformedInput(f"A task of kind {kind.value} needs nothing.", "Give the needs to the work itself.")
+    if kind is TaskKind.BARRIER and not wish.depends_on:
+        raise MalformedInput("A barrier that waits for nothing holds nothing up.", "Name its tasks with depends_on.")
     return NewTask(
         title=one_line(wish.title, "title"),
         kind=kind,

@@ -341,8 +341,6 @@ def _first_state(new: NewTask) -> TaskState:
         return TaskState.IDEA
     if new.kind is TaskKind.EPIC:
         return TaskState.PENDING
-    if new.kind is TaskKind.BARRIER and not new.upstreams:
-        return TaskState.DONE
     return TaskState.READY
 
 
