@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import samples
 from scripted_server import Command, ScriptedServer
+from shells import Shell, again
 from test_wait_command import NOT_NEEDED, SERVER_CODE
 
 from support.serving import Serve, ServerProcess, StartCommand
@@ -239,31 +240,6 @@ def test_done_loads_no_server_code_and_nothing_it_does_not_need(
     assert not loaded & {*SERVER_CODE, *NOT_NEEDED, "yaml", "warploom.domain.plans"}
 
 
-class Shell:
-    """One agent's commands against a real server, or against none."""
-
-    def __init__(self, start: StartCommand, url: str, session: str) -> None:
-        self._start = start
-        self._url = url
-        self.session = session
-
-    def run(self, *arguments: str, status: int = 0) -> Any:
-        code, printed, said = self._start(
-            *arguments, "--json", url=self._url, session=self.session, agent=self.session
-        ).finish()
-        assert code == status, (printed, said)
-        return json.loads(printed)
-
-    def state(self, task: str) -> tuple[str, str | None]:
-        answer = self.run("status", task)
-        return answer["state"], answer["lease"]
-
-    def events(self, kind: str) -> list[str]:
-        code, printed, _ = self._start("events", "-n", "200", "--json", url=self._url, session="watcher").finish()
-        assert code == 0
-        return [event["ticket"] for event in map(json.loads, printed.splitlines()) if event["kind"] == kind]
-
-
 @pytest.fixture
 def real(serve: Serve) -> ServerProcess:
     (server,) = serve()
@@ -278,11 +254,6 @@ def ann(command: StartCommand, real: ServerProcess) -> Shell:
 @pytest.fixture
 def bob(command: StartCommand, real: ServerProcess) -> Shell:
     return Shell(command, real.url, "bob")
-
-
-def again(server: ServerProcess) -> None:
-    server.start()
-    server.until_healthy()
 
 
 def test_work_that_ended_while_the_server_was_down_is_told_once(real: ServerProcess, ann: Shell, bob: Shell) -> None:
