@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
+from itertools import islice
 from random import Random
 from typing import Any
 
@@ -21,6 +23,7 @@ from warploom.domain.tasks import ManyAnswer, TaskKind, TaskState
 from warploom.domain.texts import REASON_LIMIT, one_line, optional_line
 from warploom.domain.tickets import Standing, TicketAnswer
 from warploom.services.changes import EVERYTHING, Change, Changes, graph_topic, ticket_topic
+from warploom.services.convoys import Convoy
 from warploom.services.leases import LeaseService
 from warploom.services.projects import project_of
 from warploom.services.task_views import reason_of, show_task
@@ -28,10 +31,12 @@ from warploom.services.tasks import each, get, nothing_to_do, required_text
 from warploom.services.tickets import TicketService
 from warploom.services.waits import why_nothing_ready
 from warploom.store import claims as claim_store
+from warploom.store import convoys as convoy_store
 from warploom.store import leases as lease_store
 from warploom.store import repairs as repair_store
 from warploom.store import tasks as task_store
-from warploom.store.claims import ClaimRules
+from warploom.store.claims import ClaimRules, Finished
+from warploom.store.convoys import Taker, Word
 from warploom.store.leases import Ended, Ending
 from warploom.store.tasks import Task
 
@@ -60,7 +65,8 @@ class _Memory:
 
 
 class ClaimService:
-    """What an agent can do with tasks. Those without cards are claimed and finished in one statement each."""
+    """What an agent can do with tasks. Those without cards are claimed and finished in one statement each, together with
+    what other callers claim and finish at the same moment."""
 
     def __init__(self, changes: Changes, leases: LeaseService, tickets: TicketService, rules: AttemptRules) -> None:
         self._changes = changes
@@ -69,6 +75,8 @@ class ClaimService:
         self._rules = rules
         self._random = Random()  # noqa: S311  (spreads load, no secret)
         self._memories: dict[ProjectId, _Memory] = {}
+        self._claiming: dict[ProjectId, Convoy[Sequence[Taker], list[Task]]] = {}
+        self._finishing = Convoy(self._finish)
 
     async def claim(
         self,
@@ -86,9 +94,10 @@ class ClaimService:
         rules = ClaimRules(self._rules.lease, life)
         if task is not None:
             return await self._claim_one(actor, task, rules)
-        async with self._changes.database.connection() as conn:
-            chosen = await project_of(conn, actor, project, for_writing=True)
-        return await self._claim_next(replace(actor, project=chosen), count, rules)
+        if project is not None:
+            async with self._changes.database.connection() as conn:
+                actor = replace(actor, project=await project_of(conn, actor, project))
+        return await self._claim_next(actor, count, rules)
 
     async def claim_several(self, actor: Actor, tasks: Sequence[TaskId], life: timedelta | None = None) -> ManyAnswer:
         """Claim each of several tasks; those that somebody else has keep no other from it."""
@@ -125,22 +134,13 @@ class ClaimService:
         kept = read_output(output)
         where = optional_line(branch, "branch name", BRANCH_LIMIT)
         agent, session = _who(actor, lease)
-        async with self._changes.database.connection() as conn:
-            finished = await claim_store.finish_task(conn, task, lease, agent, session, kept, where)
+        finished = await self._finishing.call(Word(task, lease, agent, session, kept, where))
         if finished is not None:
             self._changes.bus.publish([EVERYTHING, graph_topic(finished.project), ticket_topic(task)])
             return StepAnswer(
                 task_name(task), TaskState.DONE, "loom_claim() takes the next one.", lease_name(finished.lease)
             )
         return await self._done_slowly(actor, task, lease, kept, where)
-
-    async def done_many(self, actor: Actor, leases: Sequence[LeaseId]) -> list[TaskId]:
-        """Finish the tasks of several of the actor's leases without cards in one statement; return which were finished."""
-        async with self._changes.database.connection() as conn:
-            tasks = await claim_store.finish_many(conn, actor.agent, leases)
-        if tasks:
-            self._changes.bus.publish([EVERYTHING, graph_topic(actor.project), *map(ticket_topic, tasks)])
-        return tasks
 
     async def fail(
         self,
@@ -184,6 +184,11 @@ class ClaimService:
             held = await get(change.conn, task)
         return _step(held, "It waits for an answer; take another task with loom_claim().")
 
+    async def _finish(self, words: Sequence[Word]) -> list[Finished | None]:
+        """Finish what several callers say is done in one statement."""
+        async with self._changes.database.connection() as conn:
+            return await convoy_store.finish_together(conn, words)
+
     async def _claim_one(self, actor: Actor, task: TaskId, rules: ClaimRules) -> ClaimAnswer:
         async with self._changes.database.connection() as conn:
             claimed = await claim_store.claim_these(conn, actor, rules, [task])
@@ -201,18 +206,17 @@ class ClaimService:
         raise _refusal(found)
 
     async def _claim_next(self, actor: Actor, count: int, rules: ClaimRules) -> ClaimAnswer:
-        memory = self._recall(actor.project)
-        async with self._changes.database.connection() as conn:
-            found = await claim_store.claim_next(
-                conn, actor, rules, count=count, watermark=memory.watermark, past_special=memory.past_special
-            )
+        convoy = self._claiming.setdefault(actor.project, Convoy(partial(self._take, actor.project)))
+        found = await convoy.call([Taker(actor, rules)] * count)
         if found:
-            memory.watermark = found[-1][1]
-            return self._won([task for task, _ in found])
+            return self._won(found)
+        memory = self._recall(actor.project)
         if memory.watermark is not None:
             self._memories.pop(actor.project, None)
             return await self._claim_next(actor, count, rules)
         if not memory.past_special:
+            async with self._changes.database.connection() as conn:
+                await project_of(conn, actor, None, for_writing=True)
             special = await self._claim_special(actor, rules)
             if special is not None:
                 return special
@@ -220,6 +224,19 @@ class ClaimService:
             return await self._claim_next(actor, count, rules)
         self._memories.pop(actor.project, None)
         return await self._wait_for_cards(actor) or await self._none(actor)
+
+    async def _take(self, project: ProjectId, wishes: Sequence[Sequence[Taker]]) -> list[list[Task]]:
+        """Claim for several callers in one statement, in the order in which they came."""
+        memory = self._recall(project)
+        takers = [taker for wish in wishes for taker in wish]
+        async with self._changes.database.connection() as conn:
+            found = await convoy_store.claim_together(
+                conn, project, takers, watermark=memory.watermark, past_special=memory.past_special
+            )
+        if found:
+            memory.watermark = max(order_key for _, order_key in found)
+        tasks = iter([task for task, _ in found])
+        return [list(islice(tasks, len(wish))) for wish in wishes]
 
     def _recall(self, project: ProjectId) -> _Memory:
         now = time.monotonic()

@@ -12,9 +12,16 @@ from warploom.domain.tasks import TaskKind, TaskState
 from warploom.store.database import Connection, Record
 from warploom.store.tasks import COMMENTS, UPSTREAMS, Task, read_comments
 
+RETURNED: Final[LiteralString] = """
+  task.id, task.project_id, task.title, task.context, task.done_when, task.parent_id, task.priority, task.creator_id,
+    task.attempts, task.max_attempts, task.need_resources, task.need_capabilities, task.deadline_at, task.run_time,
+    task.ready_at, task.order_key, task.outcome, task.created_at, leased.id as lease_id, leased.expires_at
+"""
+"""What a claim reads of its task and lease: only what such a task can have, for every column more is felt."""
+
 # $1 project, $2 session, $3 agent, $4 how long its holder may be silent if not as the setting says, $5 the setting, $6 the
 # agent's name.
-_LEASED: Final[LiteralString] = """
+_LEASED: Final[LiteralString] = f"""
 leased as (
   insert into lease (task_id, session_id, agent_id, state, accepted_at, life, expires_at)
   select id, $2, $3, 'active', clock_now(), $4::interval, clock_now() + coalesce($4::interval, $5::interval) from taken
@@ -24,17 +31,14 @@ leased as (
   set state = 'claimed', lease_id = leased.id, agent_id = $3, session_id = $2, attempts = task.attempts + 1
   from leased
   where task.id = leased.task_id
-  returning task.id, task.project_id, task.title, task.context, task.done_when, task.parent_id, task.priority, task.creator_id,
-    task.attempts, task.max_attempts, task.need_resources, task.need_capabilities, task.deadline_at, task.run_time,
-    task.ready_at, task.order_key, task.outcome, task.created_at, leased.id as lease_id, leased.expires_at
+  returning {RETURNED}
 ), told as (
   insert into event (kind, project_id, task_id, lease_id, session_id, facts)
   select 'task.claimed', project_id, id, lease_id, $2, jsonb_build_object('agent', $6::text, 'title', title) from claimed
 )
 """
 
-# Only what such a task can have: every column more is felt by every claim.
-_CLAIMED: Final[LiteralString] = f"""
+CLAIMED: Final[LiteralString] = f"""
   task.*, project.name as project, creator.name as creator, clock_now() as now, {UPSTREAMS} as upstreams, {COMMENTS} as comments
 from claimed as task
 join project on project.id = task.project_id
@@ -42,22 +46,28 @@ left join agent as creator on creator.id = task.creator_id
 order by task.order_key, task.id
 """
 
-_CLAIM_NEXT: Final[LiteralString] = f"""
-with special as (
+# $7 how many, $8 below which order key nothing is, $9 whether to pass by those that need something special.
+FIRST: Final[LiteralString] = """
+special as (
   select order_key from task
   where project_id = $1 and state = 'ready' and kind = 'work' and not is_plain and session_id is null
   order by order_key, id
   limit 1
-), taken as materialized (
+), first as materialized (
   select id from task
   where project_id = $1 and state = 'ready' and kind = 'work' and is_plain and session_id is null
+    and exists (select from project where id = $1 and archived_at is null)
     and order_key >= coalesce($8::timestamptz, '-infinity')
     and order_key <= case when $9 then 'infinity' else coalesce((select order_key from special), 'infinity') end
   order by order_key, id
   limit $7
   for no key update skip locked
-), {_LEASED}
-select {_CLAIMED}
+)
+"""
+
+_CLAIM_NEXT: Final[LiteralString] = f"""
+with {FIRST}, taken as (select id from first), {_LEASED}
+select {CLAIMED}
 """
 
 _CLAIM_THESE: Final[LiteralString] = f"""
@@ -69,7 +79,7 @@ with taken as materialized (
   order by id
   for no key update
 ), {_LEASED}
-select {_CLAIMED}
+select {CLAIMED}
 """
 
 # A task that needs named resources has all of them or none: one live lease per name is what the schema allows.
@@ -86,7 +96,7 @@ with taken as materialized (
   insert into lease_resource (lease_id, name)
   select leased.id, unnest(taken.need_resources) from leased join taken on taken.id = leased.task_id
 )
-select {_CLAIMED}
+select {CLAIMED}
 """
 
 _SPECIAL: Final[LiteralString] = """
@@ -140,38 +150,6 @@ with {_MOVED}, kept as (
   on conflict (task_id) do update set lease_id = excluded.lease_id, output = excluded.output, branch = excluded.branch
 )
 select project_id, lease_id from moved
-"""
-
-_DONE_MANY: Final[LiteralString] = """
-with given as (
-  select * from unnest($1::bigint[]) as lease_id
-), ended as (
-  update lease set state = 'ended', ended_at = clock_now(), ended = 'done'
-  from (
-    select lease.id from lease join given on given.lease_id = lease.id
-    where lease.state = 'active' and lease.agent_id = $2
-      and not exists (select from lease_card where lease_card.lease_id = lease.id)
-    order by lease.id
-    for update of lease
-  ) as held
-  where lease.id = held.id
-  returning lease.id, lease.task_id, lease.session_id
-), due as (
-  select task.id, ended.id as lease_id, ended.session_id from task join ended on ended.task_id = task.id
-  order by task.id
-  for no key update of task
-), moved as (
-  update task set state = 'done', lease_id = null, finished_at = clock_now(), outcome = null, missed_offers = 0
-  from due
-  where task.id = due.id and task.lease_id = due.lease_id
-  returning task.id, task.project_id, task.title, due.lease_id, due.session_id
-), told as (
-  insert into event (kind, project_id, task_id, lease_id, session_id, facts)
-  select 'task.done', moved.project_id, moved.id, moved.lease_id, moved.session_id,
-    jsonb_build_object('agent', agent.name, 'title', moved.title)
-  from moved join agent on agent.id = $2
-)
-select id, project_id from moved
 """
 
 _KEEP: Final[LiteralString] = """
@@ -233,13 +211,13 @@ async def claim_next(
     nothing a moment ago. Nothing is taken from behind a task that needs something special unless `past_special`.
     """
     rows = await conn.fetch(_CLAIM_NEXT, *_who(actor, rules), count, watermark, past_special)
-    return [(_claimed(row, actor), row["order_key"]) for row in rows]
+    return [(read_claimed(row, actor), row["order_key"]) for row in rows]
 
 
 async def claim_these(conn: Connection, actor: Actor, rules: ClaimRules, tasks: Sequence[TaskId]) -> list[Task]:
     """Claim those of these tasks that are ready and need nothing but their turn."""
     rows = await conn.fetch(_CLAIM_THESE, None, *_who(actor, rules)[1:], list(tasks))
-    return [_claimed(row, actor) for row in rows]
+    return [read_claimed(row, actor) for row in rows]
 
 
 async def claim_with_resources(
@@ -247,7 +225,7 @@ async def claim_with_resources(
 ) -> list[Task]:
     """Claim a task without cards whose named resources are all free and whose capabilities the caller's host has."""
     rows = await conn.fetch(_CLAIM_WITH_RESOURCES, *_who(actor, rules), task, list(capabilities))
-    return [_claimed(row, actor) for row in rows]
+    return [read_claimed(row, actor) for row in rows]
 
 
 async def special_tasks(conn: Connection, project: ProjectId, limit: int) -> list[TaskId]:
@@ -285,11 +263,6 @@ async def finish_task(
     return Finished(ProjectId(row["project_id"]), LeaseId(row["lease_id"])) if row else None
 
 
-async def finish_many(conn: Connection, agent: AgentId, leases: Sequence[LeaseId]) -> list[TaskId]:
-    """Finish the tasks of an agent's live leases without cards in one statement; return which were finished."""
-    return [TaskId(row["id"]) for row in await conn.fetch(_DONE_MANY, list(leases), agent)]
-
-
 async def keep_result(conn: Connection, task: TaskId, lease: LeaseId | None, output: Any, branch: str | None) -> None:
     """Keep what a finished task left."""
     await conn.execute(_KEEP, task, lease, output, branch)
@@ -319,7 +292,7 @@ def _who(actor: Actor, rules: ClaimRules) -> tuple[object, ...]:
     return actor.project, actor.session, actor.agent, rules.asked, rules.setting, actor.agent_name
 
 
-def _claimed(row: Record, actor: Actor) -> Task:
+def read_claimed(row: Record, actor: Actor) -> Task:
     """Read a task that was just claimed; it has no cards, no progress and no result."""
     return Task(
         task=TaskId(row["id"]),

@@ -1,0 +1,82 @@
+"""Calls that go together: those that come while one is under way share the next one."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
+
+_LANES = 2
+_LONGEST = 50
+
+
+class Convoy(Generic[Request, Answer]):
+    """Runs many calls as one, each with an answer of its own.
+
+    A call that meets no other goes at once and alone. A convoy that fails is split up: each of its calls is run again, so
+    that one which cannot succeed takes no other with it. `run` must therefore do all or nothing.
+    """
+
+    def __init__(self, run: Callable[[Sequence[Request]], Awaitable[Sequence[Answer]]]) -> None:
+        self._run = run
+        self._waiting: deque[tuple[Request, asyncio.Future[Answer]]] = deque()
+        self._running = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def call(self, request: Request) -> Answer:
+        """Go at once where a lane is free, else with the others that wait for one."""
+        if self._running >= _LANES:
+            answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+            self._waiting.append((request, answer))
+            return await answer
+        self._running += 1
+        try:
+            return await self._alone(request)
+        finally:
+            self._leave()
+
+    async def _alone(self, request: Request) -> Answer:
+        (answer,) = await self._run([request])
+        return answer
+
+    def _leave(self) -> None:
+        """Hand the lane on to those who wait for it."""
+        if not self._waiting:
+            self._running -= 1
+            return
+        task = asyncio.create_task(self._go())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _go(self) -> None:
+        await asyncio.sleep(0)  # who has just been answered may want to come along
+        try:
+            waiting = [self._waiting.popleft() for _ in range(min(_LONGEST, len(self._waiting)))]
+            await self._together([(request, answer) for request, answer in waiting if not answer.done()])
+        finally:
+            self._leave()
+
+    async def _together(self, calls: list[tuple[Request, asyncio.Future[Answer]]]) -> None:
+        if len(calls) > 1:
+            try:
+                answers = await self._run([request for request, _ in calls])
+            except Exception:  # noqa: BLE001 - whatever it was, each call meets it again by itself, or does not
+                answers = None
+            if answers is not None:
+                for (_, future), answer in zip(calls, answers, strict=True):
+                    _settle(future, answer)
+                return
+        for request, future in calls:
+            try:
+                _settle(future, await self._alone(request))
+            except Exception as error:  # noqa: BLE001 - it belongs to the caller, who raises it
+                if not future.done():
+                    future.set_exception(error)
+
+
+def _settle(future: "asyncio.Future[Answer]", answer: Answer) -> None:
+    """Answer a call, unless its caller has left meanwhile."""
+    if not future.done():
+        future.set_result(answer)

@@ -1,0 +1,167 @@
+"""Several callers' claims, and several callers' endings, in one statement: little more than what one alone costs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, LiteralString
+
+from warploom.domain.identifiers import AgentId, LeaseId, ProjectId, SessionId, TaskId
+from warploom.domain.sessions import Actor
+from warploom.store.claims import (
+    CLAIMED,
+    FIRST,
+    RETURNED,
+    ClaimRules,
+    Finished,
+    claim_next,
+    finish_task,
+    read_claimed,
+)
+from warploom.store.database import Connection
+from warploom.store.tasks import Task
+
+# The parameters are those of a single claim, with a list of takers for the one: each takes the task of its place.
+_CLAIM: Final[LiteralString] = f"""
+with {FIRST}, taken as materialized (
+  select id, row_number() over () as place from first
+), taker as materialized (
+  select * from unnest($2::bigint[], $3::bigint[], $4::interval[], $6::text[])
+    with ordinality as taker (session_id, agent_id, life, name, place)
+), leased as (
+  insert into lease (task_id, session_id, agent_id, state, accepted_at, life, expires_at)
+  select taken.id, taker.session_id, taker.agent_id, 'active', clock_now(), taker.life,
+    clock_now() + coalesce(taker.life, $5::interval)
+  from taken join taker on taker.place = taken.place
+  returning id, task_id, session_id, agent_id, expires_at
+), claimed as (
+  update task
+  set state = 'claimed', lease_id = leased.id, agent_id = leased.agent_id, session_id = leased.session_id,
+    attempts = task.attempts + 1
+  from leased
+  where task.id = leased.task_id
+  returning {RETURNED}
+), told as (
+  insert into event (kind, project_id, task_id, lease_id, session_id, facts)
+  select 'task.claimed', claimed.project_id, claimed.id, claimed.lease_id, taker.session_id,
+    jsonb_build_object('agent', taker.name, 'title', claimed.title)
+  from claimed join taken on taken.id = claimed.id join taker on taker.place = taken.place
+)
+select (select place from taken where taken.id = task.id) as place, {CLAIMED}
+"""
+
+# Whatever waits for these tasks is locked first, in order of number, so that two convoys never wait for one another.
+_FINISH: Final[LiteralString] = """
+with given as (
+  select * from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::jsonb[], $6::text[])
+    as given (task_id, lease_id, agent_id, session_id, output, branch)
+), held as materialized (
+  select lease.id, lease.task_id, lease.session_id, lease.agent_id, given.output, given.branch
+  from given join lease on lease.task_id = given.task_id
+  where lease.state <> 'ended' and lease.state = 'active' and lease.id = coalesce(given.lease_id, lease.id)
+    and (given.agent_id is null or lease.agent_id = given.agent_id)
+    and (given.session_id is null or lease.session_id = given.session_id)
+    and not exists (select from lease_card where lease_card.lease_id = lease.id)
+  order by lease.id
+  for update of lease
+), due as materialized (
+  select id from task where id in (select task_id from held) order by id for update
+), behind as materialized (
+  select id from task
+  where id in (select dependency.task_id from due join dependency on dependency.upstream_id = due.id)
+  order by id
+  for no key update
+), ended as (
+  update lease set state = 'ended', ended_at = clock_now(), ended = 'done'
+  from held
+  where lease.id = held.id and (select count(*) from behind) >= 0
+  returning lease.id, lease.task_id, held.session_id, held.agent_id, held.output, held.branch
+), moved as (
+  update task
+  set state = 'done', lease_id = null, finished_at = clock_now(), outcome = null, missed_offers = 0
+  from ended
+  where task.id = ended.task_id and task.lease_id = ended.id
+  returning task.id, task.project_id, task.title, ended.id as lease_id, ended.session_id, ended.agent_id, ended.output,
+    ended.branch
+), kept as (
+  insert into result (task_id, lease_id, output, branch)
+  select id, lease_id, output, branch from moved where output is not null or branch is not null
+  on conflict (task_id) do update set lease_id = excluded.lease_id, output = excluded.output, branch = excluded.branch
+), told as (
+  insert into event (kind, project_id, task_id, lease_id, session_id, facts)
+  select 'task.done', project_id, id, lease_id, session_id,
+    jsonb_build_object('agent', (select name from agent where agent.id = moved.agent_id), 'title', title)
+  from moved
+)
+select id, project_id, lease_id from moved
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Taker:
+    """Somebody who takes one task; who wants several stands there several times."""
+
+    actor: Actor
+    rules: ClaimRules
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """Somebody's word that a task is done. Without a lease it must be the one of `session`."""
+
+    task: TaskId
+    lease: LeaseId | None
+    agent: AgentId | None
+    session: SessionId | None
+    output: Any = None
+    branch: str | None = None
+
+
+async def claim_together(
+    conn: Connection,
+    project: ProjectId,
+    takers: Sequence[Taker],
+    *,
+    watermark: datetime | None = None,
+    past_special: bool = False,
+) -> list[tuple[Task, datetime]]:
+    """Claim the first tasks of a project, the first for the first taker and so on, as `claim_next` does for one of them."""
+    first = takers[0]
+    actors = [taker.actor for taker in takers]
+    if all(taker == first for taker in takers):
+        return await claim_next(
+            conn, first.actor, first.rules, count=len(takers), watermark=watermark, past_special=past_special
+        )
+    rows = await conn.fetch(
+        _CLAIM,
+        project,
+        [actor.session for actor in actors],
+        [actor.agent for actor in actors],
+        [taker.rules.asked for taker in takers],
+        first.rules.setting,
+        [actor.agent_name for actor in actors],
+        len(takers),
+        watermark,
+        past_special,
+    )
+    ordered = sorted(rows, key=lambda row: row["place"])
+    return [(read_claimed(row, actor), row["order_key"]) for row, actor in zip(ordered, actors, strict=False)]
+
+
+async def finish_together(conn: Connection, words: Sequence[Word]) -> list[Finished | None]:
+    """Finish several tasks without cards, as `finish_task` does one; of two words about one task the first counts."""
+    if len(words) == 1:
+        (only,) = words
+        return [await finish_task(conn, only.task, only.lease, only.agent, only.session, only.output, only.branch)]
+    first = {word.task: word for word in reversed(words)}
+    given = list(first.values())
+    rows = await conn.fetch(
+        _FINISH,
+        [word.task for word in given],
+        [word.lease for word in given],
+        [word.agent for word in given],
+        [word.session for word in given],
+        [word.output for word in given],
+        [word.branch for word in given],
+    )
+    done = {TaskId(row["id"]): Finished(ProjectId(row["project_id"]), LeaseId(row["lease_id"])) for row in rows}
+    return [done.get(word.task) if first[word.task] is word else None for word in words]
