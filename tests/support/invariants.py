@@ -9,6 +9,17 @@ import asyncpg
 
 T = TypeVar("T")
 
+_LOST = """
+with recursive lost (id) as (
+  select id from task where state in ('cancelled', 'dead_letter')
+), behind (id) as (
+  select dependency.task_id from lost join dependency on dependency.upstream_id = lost.id and not dependency.waived
+  union
+  select dependency.task_id from behind join dependency on dependency.upstream_id = behind.id and not dependency.waived
+  join task on task.id = behind.id and task.state in ('pending', 'blocked')
+)
+"""
+
 _RULES = {
     "a card has two live leases": "select card_id from lease_card where live group by card_id having count(*) > 1",
     "a card's lease and the lease disagree": """
@@ -28,8 +39,48 @@ _RULES = {
         select lease.id from lease join task on task.id = lease.task_id
         where lease.state <> 'ended' and (task.state <> 'claimed' or task.lease_id is distinct from lease.id)
     """,
+    "a task counts its open upstream tasks wrong": """
+        select task.id
+        from task
+        left join dependency on dependency.task_id = task.id and not dependency.waived
+        left join task as upstream on upstream.id = dependency.upstream_id and upstream.state <> 'done'
+        group by task.id
+        having task.unmet <> count(upstream.id)
+    """,
+    "a task may be claimed before what it depends on is done": """
+        select task.id from task
+        join dependency on dependency.task_id = task.id and not dependency.waived
+        join task as upstream on upstream.id = dependency.upstream_id
+        where task.state in ('ready', 'claimed') and upstream.state <> 'done'
+    """,
+    "a task waits for nothing and is not ready": """
+        select id from task
+        where state = 'pending' and unmet = 0 and not (
+          kind = 'epic'
+          and not exists (select from task as child where child.parent_id = task.id and child.state <> 'cancelled')
+        )
+    """,
+    "a task waits for what will not be done and is not blocked": f"""
+        {_LOST} select id from task where state = 'pending' and id in (select id from behind)
+    """,
+    "a task is blocked by what does not hold it up": f"""
+        {_LOST} select id from task
+        where culprit_id is not null and (
+          id not in (select id from behind)
+          or culprit_id not in (select id from task where state in ('cancelled', 'dead_letter'))
+        )
+    """,
+    "a task depends on itself in the end": """
+        with recursive above (start, id) as (
+          select task_id, upstream_id from dependency
+          union
+          select above.start, dependency.upstream_id from above join dependency on dependency.task_id = above.id
+        )
+        select start from above where start = id
+    """,
     "a ready ticket stands in no queue": """
-        select id from task where state = 'ready' and need_count > 0 and not exists (select from queue where task_id = task.id)
+        select id from task
+        where state = 'ready' and need_count > 0 and session_id is not null and not exists (select from queue where task_id = task.id)
     """,
     "a queue holds what is no ready ticket, or at another place": """
         select task.id from queue join task on task.id = queue.task_id
