@@ -62,15 +62,23 @@ def test_wait_with_json_prints_one_object_and_nothing_else(waiting: ScriptedServ
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("state", [Standing.ENDED, Standing.PARKED])
-def test_wait_exits_4_when_the_ticket_is_over(server: ScriptedServer, warploom: Command, state: Standing) -> None:
-    server.on("GET", "/api/v1/tickets/T-18", samples.ended(state=state))
+def test_wait_exits_4_when_the_ticket_is_over(server: ScriptedServer, warploom: Command) -> None:
+    server.on("GET", "/api/v1/tickets/T-18", samples.ended())
     done = warploom("wait", "T-18")
     assert done.returncode == 4
     assert done.stdout.splitlines() == [
-        f"{state.value:<8}T-18 'eval-sweep': it left the queue",
+        "ended   T-18 'eval-sweep': it left the queue",
         "next    Ask again with gpu_request if you still need a card.",
     ]
+
+
+def test_waiting_again_for_a_parked_ticket_puts_it_back_into_its_queue(
+    server: ScriptedServer, warploom: Command
+) -> None:
+    server.on("GET", "/api/v1/tickets/T-18", samples.ended(state=Standing.PARKED))
+    server.on("GET", "/api/v1/tickets/T-18/wait", samples.queued(), samples.offered())
+    assert warploom("wait", "T-18").returncode == 0
+    assert [call.query for call in server.calls] == ["", "seconds=0", "seconds=25"]
 
 
 def test_wait_exits_5_when_its_time_has_passed_and_says_that_the_place_is_kept(

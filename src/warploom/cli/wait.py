@@ -89,8 +89,13 @@ class _Watch:
 
 
 def await_card(reach: Reach, ticket: str, deadline: float | None, patience: float, *, quiet: bool) -> TicketAnswer:
-    """Return the ticket's standing once it no longer waits in a queue, or at the deadline with it still queued."""
+    """Return the ticket's standing once it no longer waits in a queue, or at the deadline with it still queued.
+
+    A parked ticket goes back into its queue first.
+    """
     answer = reach.call(lambda client: client.explain(ticket))
+    if answer.state is Standing.PARKED:
+        answer = reach.call(lambda client: client.wait(ticket, 0))
     if answer.state is Standing.QUEUED and not quiet:
         for line in queue_lines(answer):
             note(line)
