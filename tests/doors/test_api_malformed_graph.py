@@ -238,7 +238,7 @@ CALLS: list[tuple[str, str, dict[str, Any]]] = [
     ("failed for nothing", "/tasks/T-3/fail", {"reason": ""}),
     ("failed for 1 MB", "/tasks/T-3/fail", {"reason": MEGABYTE}),
     ("failed in a strange class", "/tasks/T-3/fail", {"reason": "x", "failure": "bad luck"}),
-    ("a question of nothing", "/tasks/T-3/escalate", {"message": " "}),
+    ("a question of nothing", "/tasks/T-3/escalate", {"message": " \x1b\u202e"}),
     ("a question of 1 MB", "/tasks/T-3/escalate", {"message": MEGABYTE}),
     ("a comment of nothing", "/tasks/T-3/comments", {"text": "\n"}),
     ("a comment of 1 MB", "/tasks/T-3/comments", {"text": MEGABYTE}),

@@ -218,7 +218,7 @@ async def test_an_escalated_task_says_what_is_asked(lab: Lab) -> None:
     after = await create(lab, "after", task)
     await claim(lab, task, actor)
     await lab.app.claims.escalate(actor, parse_task(task), None, "which branch?")
-    assert (await explain(lab, task)).reason == "claude-2 asked for help and waits for an answer: which branch?"
+    assert (await explain(lab, task)).reason == "claude-2 asked for help and waits for an answer to 'which branch?'"
     assert (await explain(lab, after)).reason == f"waits for {task} (waiting for an answer)"
 
 

@@ -157,6 +157,18 @@ async def test_the_real_tools_are_forwarded_unchanged(real_server: str, tmp_path
     assert here == there
 
 
+async def test_a_session_sees_the_toolsets_of_its_settings(real_server: str, tmp_path: Path) -> None:
+    environment = environment_for(real_server, tmp_path, WARPLOOM_TOOLSETS="admin")
+    transport = StdioTransport(sys.executable, ["-m", "warploom.stdio"], env=environment, keep_alive=False)
+    async with Client(transport) as client:
+        names = {tool.name for tool in await client.list_tools()}
+        with pytest.raises(ToolError, match="WARPLOOM_TOOLSETS=admin,gpu"):
+            await client.call_tool("gpu_survey", {})
+
+    assert {"loom_me", "loom_reset"} <= names
+    assert not {"gpu_survey", "loom_claim"} & names
+
+
 def test_a_bare_home_gets_its_stack_with_the_first_call_and_again_after_it_was_stopped(tmp_path: Path) -> None:
     home = tmp_path / "home"
     environment = environment_for(None, home, WARPLOOM_FAKE_GPUS="2", WARPLOOM_PORT=str(free_port()))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warploom.domain.errors import MalformedInput
-from warploom.domain.texts import one_line, optional_line, spoken_duration, spoken_list, spoken_memory
+from warploom.domain.texts import long_text, one_line, optional_line, spoken_duration, spoken_list, spoken_memory
 
 anything = st.text(st.characters(), max_size=120)
 
@@ -30,6 +30,16 @@ def test_a_clean_line_stays_as_it_is(text: str) -> None:
     except MalformedInput:
         return
     assert one_line(line, "job", 40) == line
+
+
+@given(anything)
+def test_a_text_of_several_lines_is_clean_and_never_blank_and_stays_as_it_is_once_cleaned(text: str) -> None:
+    clean = long_text(text, "context")
+    if clean is None:
+        return
+    assert clean == clean.strip() != ""
+    assert not any(unicodedata.category(mark).startswith("C") for mark in clean if mark not in "\n\t")
+    assert long_text(clean, "context") == clean
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def read_output(output: Any) -> Output:
 
 
 def _clean(value: Any, depth: int) -> Any:
-    if depth > DEEPEST:
+    if depth >= DEEPEST and isinstance(value, dict | list):
         raise MalformedInput(f"The output is nested more than {DEEPEST} deep.", "Flatten it, or give it as a text.")
     if isinstance(value, str):
         return "".join(mark if mark != "\0" and not "\ud800" <= mark <= "\udfff" else " " for mark in value)

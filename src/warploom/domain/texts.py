@@ -45,7 +45,8 @@ def long_text(text: str | None, field: str, limit: int = TEXT_LIMIT) -> str | No
     unified = text.replace("\r\n", "\n").replace("\r", "\n").strip()
     if unified.replace("\n", "").replace("\t", "").isprintable():
         return unified  # nothing of category C, found out fast
-    return "".join(mark if mark in "\n\t" or unicodedata.category(mark)[0] != "C" else " " for mark in unified)
+    clean = (mark if mark in "\n\t" or unicodedata.category(mark)[0] != "C" else " " for mark in unified)
+    return "".join(clean).strip() or None
 
 
 def cut_line(text: str | None, limit: int) -> str | None:

@@ -72,6 +72,10 @@ def reason_of(task: Task) -> str | None:
 def next_step(task: Task) -> str:
     """Say what can be done with a task as it stands."""
     name = task_name(task.task)
+    if task.kind is TaskKind.EPIC and task.state is TaskState.PENDING:
+        return f"It is done by itself when its tasks are; create them with parent_id {name}."
+    if task.kind is TaskKind.QUESTION and task.state is TaskState.READY:
+        return f"Answer it with `warploom answer {name} TEXT`."
     if task.state is TaskState.READY:
         return f'Claim it with loom_claim("{name}") before you work on it.'
     if task.state is TaskState.CLAIMED:
@@ -136,7 +140,7 @@ def _reason(row: Record, state: TaskState, kind: TaskKind, needs: NeedsView | No
     if state is TaskState.PENDING:
         return _waiting(row["unmet"], kind)
     if state is TaskState.READY:
-        return f"waits for {_cards(needs)} with {row['agent']}" if row["session_id"] else _needing(needs)
+        return f"waits for {_cards(needs)} with {row['agent']}" if row["session_id"] else None
     if state is TaskState.BLOCKED:
         return _blocked(row["culprit_id"], row["outcome"], is_escalated=row["escalated_at"] is not None)
     if state is TaskState.FAILED and row["retry_at"] is not None:
@@ -146,7 +150,7 @@ def _reason(row: Record, state: TaskState, kind: TaskKind, needs: NeedsView | No
 
 def _waiting(unmet: int, kind: TaskKind) -> str:
     if kind is TaskKind.EPIC:
-        return f"{unmet} of its tasks are open" if unmet else "it has no task yet"
+        return f"{unmet} of its tasks {'is' if unmet == 1 else 'are'} open" if unmet else "it has no task yet"
     return f"waits for {unmet} task{'' if unmet == 1 else 's'}"
 
 
@@ -154,20 +158,14 @@ def _blocked(culprit: int | None, outcome: str | None, *, is_escalated: bool) ->
     if culprit is not None:
         return f"upstream {task_name(culprit)} was given up"
     if is_escalated:
-        return f"waits for an answer: {outcome}" if outcome else "waits for an answer"
+        return f"waits for an answer to '{outcome}'" if outcome else "waits for an answer"
     return outcome or "parked"
 
 
 def _retrying(outcome: str | None, retry_at: datetime, now: datetime) -> str:
     wait = retry_at - now
-    return f"failed ({outcome or 'no reason given'}); tried again in {spoken_duration(wait)}"
-
-
-def _needing(needs: NeedsView | None) -> str | None:
-    if needs is None:
-        return None
-    parts = [_cards(needs)] if needs.count else []
-    return f"needs {spoken_list([*parts, *needs.resources, *needs.capabilities])}"
+    why = f"'{outcome}'" if outcome else "no reason given"
+    return f"failed ({why}); tried again in {spoken_duration(wait)}"
 
 
 def _cards(needs: NeedsView | None) -> str:

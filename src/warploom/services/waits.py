@@ -104,7 +104,7 @@ async def _why_blocked(conn: Connection, task: Task) -> _Why:
     question = await graph_store.open_question(conn, task.task) if task.is_escalated else None
     if question is None:
         return _Why([reason_of(task) or "parked"])
-    return _Why([f"{question.agent} asked for help and waits for an answer: {question.message}"])
+    return _Why([f"{question.agent} asked for help and waits for an answer to '{question.message}'"])
 
 
 async def _why_culprit(conn: Connection, task: Task, culprit: TaskId) -> _Why:
