@@ -199,6 +199,15 @@ def test_a_marker_for_another_server_is_never_told_to_this_one(
     assert (server.calls, written.exists()) == ([], True)
 
 
+def test_the_doctor_names_what_was_not_told(server: ScriptedServer, warploom: Command, written: Path) -> None:
+    server.on("GET", "/health", {"version": "0", "schema": "1", "status": "ok"})
+    server.on("GET", "/api/v1/doctor", [])
+    said = warploom("doctor").stdout.splitlines()[-1]
+    assert said == (
+        "warn   completions 1 written down on this machine and not told. Fix: Run `warploom scan --execute`."
+    )
+
+
 def test_recover_shows_markers_first_and_the_same_table_when_it_acts(
     server: ScriptedServer, warploom: Command, written: Path
 ) -> None:

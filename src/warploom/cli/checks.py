@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from warploom.assets import Kind, asset_dir
+from warploom.client.markers import Completions
 from warploom.client.processes import is_alive
 from warploom.config import Settings
 from warploom.domain.errors import WarploomError
@@ -30,6 +31,15 @@ def check_locally(settings: Settings) -> list[Check]:
     if settings.redis_url is None:
         checks.append(_check_valkey())
     return [*checks, *_check_supervisor(settings.home), _check_logs(settings.home)]
+
+
+def check_completions(home: Path) -> list[Check]:
+    """Check whether anything was written down here while no server could be reached, and not told since."""
+    count = len(Completions(home).waiting())
+    if not count:
+        return []
+    text = f"{count} written down on this machine and not told"
+    return [Check(Word.WARN, "completions", text, "Run `warploom scan --execute`.")]
 
 
 def _check_asset(kind: Kind) -> Check:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from warploom.cli.checks import away, check_assets, check_locally
+from warploom.cli.checks import away, check_assets, check_completions, check_locally
 from warploom.cli.exits import Exit
 from warploom.cli.options import Json
 from warploom.cli.output import note, present
@@ -33,7 +33,7 @@ def doctor(
 
 def _check(reach: Reach, *, as_json: bool) -> list[Check]:
     try:
-        return [_check_server(reach), *reach.client.doctor()]
+        return [_check_server(reach), *reach.client.doctor(), *check_completions(reach.settings.home)]
     except WarploomError as error:
         if not as_json:
             note("The server does not answer, so this is only what can be seen from here.")

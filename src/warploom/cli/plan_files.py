@@ -7,7 +7,6 @@ from typing import Any, Final, cast
 
 import yaml
 
-from warploom.client.files import write_whole
 from warploom.domain.errors import MalformedInput
 
 _LARGEST: Final = 32 * 1024 * 1024
@@ -44,7 +43,13 @@ def read_plan_file(name: str) -> dict[str, Any]:
 
 def write_plan_file(name: str, plan: dict[str, Any]) -> None:
     """Write a plan to a file, as YAML where its name says so."""
-    write_whole(Path(name), plan_text(plan, as_yaml=name.lower().endswith(_YAML)))
+    text = plan_text(plan, as_yaml=name.lower().endswith(_YAML))
+    try:
+        Path(name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise MalformedInput(
+            f"{name} cannot be written: {error.strerror}.", "Name a file in a folder of yours."
+        ) from None
 
 
 def plan_text(plan: dict[str, Any], *, as_yaml: bool) -> str:

@@ -36,7 +36,8 @@ class Holdings:
             "process": None if caller.process is None else [caller.process.pid, caller.process.started],
         }
         with suppress(OSError):
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for folder in (self._folder.parent, self._folder):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             partial = self._folder / f".{lease}.{os.getpid()}.partial"
             partial.write_text(json.dumps(facts), encoding="utf-8")
             partial.replace(self._folder / f"{lease}.json")

@@ -64,6 +64,7 @@ class Completions:
 
     def write(self, marker: Marker) -> Path:
         """Write a marker down; once this returns it survives a crash."""
+        self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self.folder / f"{marker.lease}-{uuid.uuid4().hex}.json"
         write_whole(path, _text(marker))
         return path
