@@ -69,34 +69,44 @@ def reason_of(task: Task) -> str | None:
     return task.outcome
 
 
+_NEXT_STEPS = {
+    TaskState.READY: 'Claim it with loom_claim("{name}") before you work on it.',
+    TaskState.CLAIMED: 'Its holder ends it with loom_done("{name}", lease="{lease}") or loom_fail.',
+    TaskState.PENDING: "It becomes ready by itself when what it depends on is done; loom_explain says what that is.",
+    TaskState.BLOCKED: "loom_explain says why.",
+    TaskState.IDEA: "`warploom ideas --promote {name}` makes it a task.",
+    TaskState.DEAD_LETTER: "`warploom dead-letter --retry {name}` tries it again; `--skip` and `--cancel` give it up.",
+}
+_NOTHING_LEFT = "Nothing is left to do."
+
+
 def next_step(task: Task) -> str:
     """Say what can be done with a task as it stands."""
-    name = task_name(task.task)
+    return (_next_for_kind(task) or _next_for_trouble(task) or _NEXT_STEPS.get(task.state, _NOTHING_LEFT)).format(
+        name=task_name(task.task),
+        lease=lease_name(task.lease or 0),
+        culprit=task_name(task.culprit or 0),
+    )
+
+
+def _next_for_kind(task: Task) -> str | None:
     if task.kind is TaskKind.EPIC and task.state is TaskState.PENDING:
-        return f"It is done by itself when its tasks are; create them with parent_id {name}."
+        return "It is done by itself when its tasks are; create them with parent_id {name}."
     if task.kind is TaskKind.QUESTION and task.state is TaskState.READY:
-        return f"Answer it with `warploom answer {name} TEXT`."
-    if task.state is TaskState.READY:
-        return f'Claim it with loom_claim("{name}") before you work on it.'
-    if task.state is TaskState.CLAIMED:
-        lease = lease_name(task.lease or 0)
-        return f'Its holder ends it with loom_done("{name}", lease="{lease}") or loom_fail.'
-    if task.state is TaskState.PENDING:
-        return "It becomes ready by itself when what it depends on is done; loom_explain says what that is."
+        return "Answer it with `warploom answer {name} TEXT`."
+    return None
+
+
+def _next_for_trouble(task: Task) -> str | None:
     if task.state is TaskState.BLOCKED and task.culprit is not None:
-        culprit = task_name(task.culprit)
         return (
-            f"Decide about {culprit}: `warploom dead-letter --retry {culprit}`, or `--skip` or `--cancel` in its place."
+            "Decide about {culprit}: `warploom dead-letter --retry {culprit}`, or `--skip` or `--cancel` in its place."
         )
-    if task.state is TaskState.BLOCKED:
-        return f"Answer it with `warploom answer {name} TEXT`." if task.is_escalated else "loom_explain says why."
+    if task.state is TaskState.BLOCKED and task.is_escalated:
+        return "Answer it with `warploom answer {name} TEXT`."
     if task.state is TaskState.FAILED and task.retry_at is not None:
         return "It is tried again by itself."
-    if task.state is TaskState.IDEA:
-        return f"`warploom ideas --promote {name}` makes it a task."
-    if task.state is TaskState.DEAD_LETTER:
-        return f"`warploom dead-letter --retry {name}` tries it again; `--skip` and `--cancel` give it up."
-    return "Nothing is left to do."
+    return None
 
 
 def _needs(task: Task) -> NeedsView | None:
