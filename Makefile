@@ -77,7 +77,19 @@ format: $(DEV_STAMP) ## Format the code and mend what lint can mend
 serve: $(STAMP) ## Run the whole stack in the foreground
 	$(BIN)/warploom daemon
 
-bench: $(DEV_STAMP) ## Measure against floors and peers in the same run (ARGS=...)
+# The peers of the benchmarks have pins of their own, and one of them needs Python 3.12. Without them the floors remain.
+PEERS       := .venv-bench
+PEERS_STAMP := $(PEERS)/.installed
+PEERS_PYTHON ?= $(shell for name in python3.14 python3.13 python3.12 "$$HOME"/.pyenv/versions/3.1[2-9].*/bin/python3; do \
+  "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null && { echo "$$name"; break; }; done)
+
+$(PEERS_STAMP): requirements/bench.txt | $(DEV_STAMP)
+	@echo "Installing the peers into $(PEERS) (once; half a minute) ..."
+	@{ $(BIN)/uv venv --quiet --clear --python "$(or $(PEERS_PYTHON),$(BIN)/python)" $(PEERS) && \
+	  $(BIN)/uv pip install --quiet --python $(PEERS)/bin/python --require-hashes -r requirements/bench.txt && \
+	  touch $@; } || { rm -rf $(PEERS); echo "The peers could not be installed; measuring against the floors alone."; }
+
+bench: $(DEV_STAMP) $(PEERS_STAMP) ## Measure against floors and peers in the same run (ARGS="graph")
 	$(BIN)/python -m benchmarks $(ARGS)
 
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
@@ -86,6 +98,7 @@ lock: $(DEV_STAMP) ## Renew the hashed requirements from pyproject.toml (ARGS=--
 	$(COMPILE) $(ARGS) pyproject.toml -o requirements/base.txt
 	$(COMPILE) $(ARGS) --extra dev -c requirements/base.txt pyproject.toml -o requirements/dev.txt
 	$(COMPILE) $(ARGS) --group build -c requirements/dev.txt -o requirements/build.txt
+	$(COMPILE) $(ARGS) --group bench -o requirements/bench.txt
 
-clean: ## Remove the virtual environment
-	rm -rf $(VENV)
+clean: ## Remove the virtual environments
+	rm -rf $(VENV) $(PEERS)

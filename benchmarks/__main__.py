@@ -1,36 +1,45 @@
-"""`make bench`: every line with its value, its floor in the same run, their ratio, the target and `ok` or `short`."""
+"""`make bench`: every line with its value, its floor or peer in the same run, their ratio, the target and whether it is met.
 
-import json
+`make bench ARGS="stack"` measures the local stack, `ARGS="graph"` the task graph, `ARGS="graph.claims"` one part of it.
+"""
+
 import os
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from benchmarks import idle, start, wake
+from benchmarks import graph, local_stack
 from benchmarks.lines import Line
-from benchmarks.stack import throw_away_stack
-from warploom.embedded.postgres import Postgres
+
+GROUPS: dict[str, Callable[[list[str]], Iterator[Line]]] = {"stack": local_stack.measure, "graph": graph.measure}
 
 
-def main() -> int:
+def main(wanted: list[str]) -> int:
+    unknown = [name for name in wanted if name.partition(".")[0] not in GROUPS]
+    if unknown:
+        print(f"There is no group {unknown[0]!r}; choose from {', '.join(GROUPS)}.", file=sys.stderr)
+        return 2
     lines: list[Line] = []
-    with throw_away_stack() as stack:
-        lines += _show(start.measure_up(stack))
-        url = json.loads((stack.home / "run" / "server.json").read_text())["url"]
-        lines += _show(idle.measure(stack))
-        lines += _show([wake.measure(stack, url, Postgres(stack.home).url)])
-        lines += _show(start.measure_commands(stack, url))
-    short = [line.name for line in lines if not line.is_met]
-    print(f"\n{len(lines) - len(short)} ok, {len(short)} short{': ' + ', '.join(short) if short else ''}")
+    for group, measure in GROUPS.items():
+        chosen = [name.partition(".") for name in wanted if name.partition(".")[0] == group]
+        if chosen or not wanted:
+            lines += _show(measure([part for _, _, part in chosen if part]))
+    words = [line.word for line in lines]
+    short = [line.name for line in lines if line.word == "short"]
+    print(
+        f"\n{words.count('ok')} ok, {len(short)} short, {words.count('peer missing')} without a peer"
+        f"{': ' + ', '.join(short) if short else ''}"
+    )
     return 0
 
 
-def _show(lines: list[Line]) -> list[Line]:
+def _show(lines: Iterator[Line]) -> Iterator[Line]:
     for line in lines:
         print(line.render(), flush=True)
-    return lines
+        yield line
 
 
 if __name__ == "__main__":
     with suppress(BrokenPipeError):
         print(f"{os.cpu_count()} cores, Python {sys.version.split()[0]}; medians; fsync on\n")
-        sys.exit(main())
+        sys.exit(main(sys.argv[1:]))

@@ -16,11 +16,12 @@ from packaging.utils import canonicalize_name
 FOLDER = CHECKOUT / "requirements"
 PYPROJECT: dict[str, Any] = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT = PYPROJECT["project"]
-BASE, DEV, BUILD = "base.txt", "dev.txt", "build.txt"
+BASE, DEV, BUILD, BENCH = "base.txt", "dev.txt", "build.txt", "bench.txt"
 WANTED = {
     BASE: PROJECT["dependencies"],
     DEV: [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]],
     BUILD: PYPROJECT["build-system"]["requires"],
+    BENCH: PYPROJECT["dependency-groups"]["bench"],
 }
 STALE = "run `make lock`"
 
