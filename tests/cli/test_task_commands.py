@@ -96,7 +96,7 @@ def test_a_whole_task_reads_from_top_to_bottom(server: ScriptedServer, warploom:
         "T-17  claimed  p1  train bert-base",
         "  held by   claude-1 (L-42 until 2026-03-01 14:20)",
         "  progress  40 %: epoch 2",
-        "  waits for T-3 and T-4 (1 not done)",
+        "  after     T-3 and T-4 (1 not done)",
         "  needs     1 card of 80 GiB, db, host with docker",
         "  attempts  1 of 3",
         "  context   Two lines",

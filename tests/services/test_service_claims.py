@@ -191,6 +191,17 @@ async def test_a_claim_may_be_silent_for_as_long_as_was_asked_for(lab: Lab, cloc
     assert await state_of(lab, ada, task) is TaskState.READY
 
 
+async def test_a_sign_of_life_that_comes_late_but_first_keeps_the_claim(lab: Lab, clock: Clock) -> None:
+    ada = await lab.agent("ada")
+    task = await make(lab, ada, "slow")
+    lease = lease_number((await lab.app.claims.claim(ada, task)).claims[0].lease)
+    clock.advance(minutes=11)
+    await lab.app.claims.heartbeat(ada, task, lease, "still at it")
+    assert not await lab.app.leases.expire(lease)
+    await lab.duties()
+    assert await state_of(lab, ada, task) is TaskState.CLAIMED
+
+
 async def test_a_heartbeat_tells_how_far_a_task_is(lab: Lab) -> None:
     ada = await lab.agent("ada")
     task = await make(lab, ada, "slow")

@@ -121,7 +121,8 @@ def _claimed(claim: Claim) -> list[str]:
 
 def _standing(answer: TaskAnswer) -> list[str]:
     holder = f"{answer.agent} ({answer.lease}{_until(answer)})" if answer.agent and answer.lease else answer.agent
-    upstreams = f"{spoken_list(answer.depends_on)} ({answer.unmet} not done)" if answer.depends_on else None
+    open_ones = f"{answer.unmet} not done" if answer.unmet else "done"
+    upstreams = f"{spoken_list(answer.depends_on)} ({open_ones})" if answer.depends_on else None
     progress = ": ".join(filter(None, ["" if answer.percent is None else f"{answer.percent} %", answer.note]))
     deadline = answer.deadline and f"{answer.deadline.astimezone():%Y-%m-%d %H:%M}"
     tried = f"{answer.attempts} of {answer.max_attempts}" if answer.attempts else None
@@ -129,7 +130,7 @@ def _standing(answer: TaskAnswer) -> list[str]:
         ("why", answer.reason),
         ("held by" if answer.lease else "last by", holder),
         ("progress", progress),
-        ("waits for", upstreams),
+        ("after", upstreams),
         ("part of", answer.parent),
         ("needs", needs_text(answer.needs)),
         ("deadline", f"{deadline}{' (past)' if answer.is_overdue else ''}" if deadline else None),
