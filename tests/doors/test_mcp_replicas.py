@@ -1,5 +1,8 @@
 """Two servers on one database: any of them serves any call, and wakes reach waiters at either."""
 
+import asyncio
+from contextlib import AsyncExitStack
+
 import pytest
 from tools import agent_at
 
@@ -54,4 +57,43 @@ def test_a_waiter_at_one_replica_is_woken_by_a_release_through_the_other(
     assert second.get("/me")["leases"][0]["lease"] in printed
     hinted = second.doctor("bus")[1]
     assert "last hint" in hinted if redis == "valkey" else "every 3 s" in hinted
+    assert_whole(database_url)
+
+
+@pytest.mark.parametrize("redis", ["valkey", "none"])
+async def test_whoever_awaits_a_task_at_one_replica_learns_of_its_end_at_the_other(
+    serve: Serve, redis_url: str, database_url: str, redis: str
+) -> None:
+    here, there = serve(2, redis_url=redis_url if redis == "valkey" else "none")
+    async with agent_at(here.url, "one") as one, agent_at(there.url, "two") as two:
+        task = (await one.call("loom_create", title="result"))["task"]
+        await one.call("loom_claim")
+        wait = asyncio.create_task(two.call("loom_await", task_ids=[task], timeout_seconds=55))
+        if redis == "valkey":
+            await asyncio.to_thread(eventually, lambda: Caller(there.url).listeners() > 0)
+
+        await one.call("loom_done", task_id=task, output="found")
+
+        answer = await asyncio.wait_for(wait, WAKE_SECONDS)
+        assert (answer["timed_out"], answer["tasks"][0]["state"]) == (False, "done")
+    assert_whole(database_url)
+
+
+async def test_agents_that_claim_at_once_at_both_replicas_never_get_the_same_task(
+    serve: Serve, database_url: str
+) -> None:
+    servers = serve(2)
+    async with AsyncExitStack() as stack:
+        agents = [
+            await stack.enter_async_context(agent_at(servers[number % 2].url, f"agent-{number}")) for number in range(6)
+        ]
+        titles = [f"task {number}" for number in range(10)]
+        tasks = [(await agents[0].call("loom_create", title=title))["task"] for title in titles]
+
+        claims = await asyncio.gather(*(agent.call("loom_claim") for agent in agents * 2))
+
+        held = [claim for claim in claims if claim["task"] is not None]
+        assert sorted(claim["task"]["task"] for claim in held) == sorted(tasks)
+        assert len({claim["lease"] for claim in held}) == 10
+        assert all("claimed by agent-" in claim["reason"] for claim in claims if claim["task"] is None)
     assert_whole(database_url)
