@@ -287,23 +287,31 @@ create trigger task_found after update of state on task for each row
     and not (new.state in ('cancelled', 'dead_letter', 'done') or (new.state = 'failed' and new.retry_at is null))
   ) execute function on_found();
 
--- New edges: count what is not done yet. An upstream task that is being finished right now is waited for first.
+-- New edges: count what is not done yet. An upstream task that is being finished right now is waited for first. The
+-- first edges of a task are all that its counter counts, so that tasks may be written with the right one beforehand.
 create function on_edges_added() returns trigger language plpgsql as $$
 declare
   culprit bigint;
 begin
   perform from task where id in (select upstream_id from added) order by id for share;
   with due as (
-    select added.task_id, count(*) as edges
+    select added.task_id, count(*) as edges, count(*) filter (where task.state <> 'done' and not added.waived) as open
     from added join task on task.id = added.upstream_id
-    where task.state <> 'done' and not added.waived
     group by added.task_id
+  ), told as (
+    select due.task_id, due.open,
+      not exists (select from dependency where dependency.task_id = due.task_id offset due.edges) as are_first
+    from due
   ), held as (
-    select task.id, due.edges from task join due on due.task_id = task.id order by task.id for no key update of task
+    select task.id, told.open, told.are_first
+    from task join told on told.task_id = task.id
+    where case when told.are_first then task.unmet <> told.open else told.open > 0 end
+    order by task.id
+    for no key update of task
   )
   update task
-  set unmet = unmet + held.edges,
-    state = case when state = 'ready' and session_id is null then 'pending' else state end
+  set unmet = held.open + case when held.are_first then 0 else unmet end,
+    state = case when state = 'ready' and session_id is null and held.open > 0 then 'pending' else state end
   from held
   where task.id = held.id;
   for culprit in

@@ -310,6 +310,40 @@ async def test_a_large_graph_is_checked_in_one_go(sql: Sql) -> None:
             await add_edge(sql, 1, 10_000)
 
 
+async def test_a_task_may_be_written_with_the_count_of_its_first_edges(sql: Sql) -> None:
+    one, two = await add_work(sql), await add_work(sql)
+    waiting = await add_ticket(sql, kind="work", need_count=0, state="pending", unmet=2)
+    before = await sql.fetchval("select ctid from task where id = $1", waiting)
+    await sql.copy_records_to_table(
+        "dependency", records=[(waiting, one), (waiting, two)], columns=["task_id", "upstream_id"]
+    )
+    assert await sql.fetchval("select ctid from task where id = $1", waiting) == before
+    assert await counter(sql, waiting) == ("pending", 2)
+
+
+@pytest.mark.parametrize("written", [{"unmet": 7, "state": "pending"}, {}])
+async def test_a_wrong_count_is_put_right_by_the_first_edges(sql: Sql, written: dict[str, Any]) -> None:
+    done, upstream = await add_work(sql), await add_work(sql)
+    await sql.execute("update task set state = 'done', finished_at = now() where id = $1", done)
+    waiting = await add_ticket(sql, kind="work", need_count=0, **({"state": "ready"} | written))
+    edges = [(waiting, done), (waiting, upstream)]
+    await sql.copy_records_to_table("dependency", records=edges, columns=["task_id", "upstream_id"])
+    assert await counter(sql, waiting) == ("pending", 1)
+
+
+async def test_later_edges_are_added_to_the_count(sql: Sql) -> None:
+    waiting, upstreams = await add_work(sql), [await add_work(sql) for _ in range(5)]
+    for some in (upstreams[:2], upstreams[2:]):
+        records = [(waiting, upstream) for upstream in some]
+        await sql.copy_records_to_table("dependency", records=records, columns=["task_id", "upstream_id"])
+    assert await counter(sql, waiting) == ("pending", 5)
+
+
+async def counter(sql: Sql, task: int) -> tuple[str, int]:
+    row = await sql.fetchrow("select state::text, unmet from task where id = $1", task)
+    return row["state"], row["unmet"]
+
+
 async def release(sql: Sql, lease: int) -> None:
     async with sql.transaction():
         await sql.execute(

@@ -53,7 +53,7 @@ def test_a_plan_is_read_with_all_it_says() -> None:
     assert (first.new.priority, first.new.run, first.new.max_attempts) == (Priority.P0, timedelta(minutes=90), 7)
     assert second.upstreams == ("a",)
     assert second.need == CardNeed((), 2, 40_960)
-    assert plan.edges() == [("epic", "a"), ("b", "a")]
+    assert plan.edges == [("epic", "a"), ("b", "a")]
 
 
 def test_titles_may_repeat() -> None:
@@ -189,12 +189,12 @@ def test_a_plan_may_name_what_is_there_by_key_and_by_number() -> None:
         old=Neighbour(TaskId(4), TaskKind.WORK, DONE), epic=Neighbour(TaskId(5), TaskKind.EPIC, TaskState.PENDING)
     )
     plan = read(task("a", depends_on=["old", "T-4"], parent="T-5"), around=there)
-    assert plan.edges() == [("a", TaskId(4)), (TaskId(5), "a")]
+    assert plan.edges == [("a", TaskId(4)), (TaskId(5), "a")]
 
 
 def test_the_keys_of_a_plan_come_before_numbers_of_tasks() -> None:
     there = Surroundings({TaskId(4): Neighbour(TaskId(4), TaskKind.WORK, OPEN)})
-    assert read(task("T-4"), task("a", depends_on=["T-4"]), around=there).edges() == [("a", "T-4")]
+    assert read(task("T-4"), task("a", depends_on=["T-4"]), around=there).edges == [("a", "T-4")]
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_what_is_there_gets_no_new_upstreams_but_an_epic_its_new_tasks() -> None
         around=there,
     )
     assert [new.key for new in plan.new] == ["b", "c"]
-    assert plan.edges() == [("c", "a"), ("epic", "c")]
+    assert plan.edges == [("c", "a"), ("epic", "c")]
     assert known_numbers(plan) == {"epic": 2, "a": 1}
     assert touched_tasks(plan) == [1, 2]
 
@@ -253,6 +253,7 @@ def test_barriers_and_epics_that_wait_for_nothing_are_met() -> None:
         around=there,
     )
     assert plan.met == {"gate", "later gate", "only", "closed"}
+    assert {key: count for key, count in plan.unmet.items() if count} == {"waiting gate": 1}
 
 
 def test_a_cycle_with_tasks_that_are_there_names_new_ones_by_key() -> None:
@@ -286,7 +287,7 @@ def test_whatever_is_read_has_no_cycle_and_no_loose_end(entries: list[dict[str, 
     except PlanRefused:
         return
     waiting = {each.key: set[Any]() for each in plan.tasks}
-    for owner, upstream in plan.edges():
+    for owner, upstream in plan.edges:
         waiting[str(owner)].add(upstream)
     while free := [key for key, upstreams in waiting.items() if not upstreams]:
         waiting = {key: upstreams - set(free) for key, upstreams in waiting.items() if key not in free}
@@ -366,5 +367,5 @@ def test_an_exported_plan_reads_back() -> None:
         [kept(1, kind=TaskKind.EPIC), kept(2, parent=TaskId(1), need_count=2, cards=["local/0", "local/1"])], 3
     )
     plan = read_plan(exported)
-    assert plan.edges() == [("t1", "t2")]
+    assert plan.edges == [("t1", "t2")]
     assert plan.tasks[1].need == CardNeed(("local/0", "local/1"), 2)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from warploom.domain.cards import KnownCard
@@ -223,12 +223,12 @@ class TaskReader:
         """Read what concerns a task alone. Where that is refused, each field is read on its own: all faults are found."""
         plain: dict[str, Any] = {"title": "untitled"}
         try:
-            return read_task(TaskWish(**(plain | given), needs=needs, key=key))
+            return _read_alone(TaskWish(**(plain | given), needs=needs, key=key))
         except WarploomError:
             for name, value in given.items():
-                self._faults.without(where, lambda one={name: value}: read_task(TaskWish(**(plain | one))))
+                self._faults.without(where, lambda one={name: value}: _read_alone(TaskWish(**(plain | one))))
         kind = given["kind"] if given.get("kind") in _KINDS else TaskKind.WORK.value
-        self._faults.without(where, lambda: read_task(TaskWish("untitled", kind=kind, needs=needs)))
+        self._faults.without(where, lambda: _read_alone(TaskWish("untitled", kind=kind, needs=needs)))
         return read_task(TaskWish("untitled"))
 
     def _need(self, where: str, needs: NeedsWish) -> CardNeed | None:
@@ -256,6 +256,13 @@ class TaskReader:
                 "put a task of kind barrier between"
             )
         return tuple(dict.fromkeys(names[:MOST_UPSTREAMS]))
+
+
+def _read_alone(wish: TaskWish) -> NewTask:
+    """Read a task apart from what it waits for, which in a plan may be nothing even for a barrier."""
+    if wish.kind.strip().lower() != TaskKind.BARRIER:
+        return read_task(wish)
+    return replace(read_task(replace(wish, depends_on=["T-1"])), upstreams=())
 
 
 def _is_one_of(value: Any, kinds: tuple[type, ...]) -> bool:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 from warploom.domain.errors import PlanRefused
 from warploom.domain.graphs import walk_graph
@@ -27,6 +27,8 @@ from warploom.domain.texts import cut_line
 MOST_EDGES: Final = 100_000
 _LONGEST_PATH: Final = 20
 _TASK_NAME: Final = re.compile(r"T-[0-9]+", re.ASCII)
+Edge: TypeAlias = tuple[Reference, Reference]
+
 _OVER: Final = (TaskState.DONE, TaskState.CANCELLED, TaskState.DEAD_LETTER)
 
 
@@ -36,23 +38,16 @@ class Plan:
 
     tasks: tuple[PlanTask, ...]
     met: frozenset[str]
-    """The keys of what waits for nothing that is open, so that a barrier or an epic among them is done at once."""
+    """The keys of barriers and epics that wait for nothing that is open: they are done at once."""
+    unmet: Mapping[str, int]
+    """Key to how many of its upstream tasks are not done."""
+    edges: Sequence[Edge]
+    """Who is to wait for whom: new tasks for others, and epics for new tasks of theirs; nothing else that is there."""
 
     @property
     def new(self) -> list[PlanTask]:
         """Return the tasks that are not there yet, in order."""
         return [task for task in self.tasks if task.known is None]
-
-    def edges(self) -> list[tuple[Reference, Reference]]:
-        """Return who is to wait for whom: new tasks for others, and epics for new tasks of theirs.
-
-        Nothing else that is there gets new upstream tasks.
-        """
-        new = self.new
-        made = {task.key for task in new}
-        kept = [task for task in self.tasks if task.known is not None and task.parent in made]
-        edges = [edge for task in new for edge in edges_of(task)]
-        return list(dict.fromkeys([*edges, *(edge for task in kept for edge in edges_of(task)[-1:])]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +92,17 @@ class KeptTask:
     """What it waits for, but for an epic's own tasks."""
 
 
-def edges_of(task: PlanTask) -> list[tuple[Reference, Reference]]:
-    """Return who waits for whom because of one task: it for its upstream tasks, its epic for it."""
-    edges: list[tuple[Reference, Reference]] = [(task.key, upstream) for upstream in task.upstreams]
+def _edges_of(task: PlanTask) -> list[Edge]:
+    """Return who waits for whom because of one task: it for its upstream tasks, and last its epic for it."""
+    edges: list[Edge] = [(task.key, upstream) for upstream in task.upstreams]
     return edges if task.parent is None else [*edges, (task.parent, task.key)]
+
+
+def _new_edges(tasks: Mapping[str, PlanTask]) -> list[Edge]:
+    made = {key for key, task in tasks.items() if task.known is None}
+    kept = [task for key, task in tasks.items() if key not in made and task.parent in made]
+    edges = [edge for key in tasks if key in made for edge in _edges_of(tasks[key])]
+    return [*edges, *(_edges_of(task)[-1] for task in kept)]
 
 
 def named_tasks(plan: Mapping[str, Any]) -> tuple[list[TaskId], list[str]]:
@@ -127,14 +129,16 @@ def read_plan(plan: Mapping[str, Any], surroundings: Surroundings | None = None)
     tasks = TaskReader(around, faults).tasks(plan)
     settling = _Settling(tasks, around, faults)
     settled = {key: settling.settle(task) for key, task in tasks.items()}
-    edges = [edge for task in settled.values() for edge in edges_of(task)]
+    edges = [edge for task in settled.values() for edge in _edges_of(task)]
     if len(edges) > MOST_EDGES:
         faults.add(f"{len(edges):,} dependencies are more than a plan may have, {MOST_EDGES:,}")
     walk = walk_graph(settled, edges, MOST_FAULTS)
     for cycle in walk.cycles:
         faults.add(f"cycle: {_spoken_path(cycle)}")
     faults.refuse()
-    return Plan(tuple(settled.values()), _met(settled, walk.order, around))
+    met, unmet = _count(settled, edges, walk.order, around)
+    has_known = any(task.known is not None for task in settled.values())
+    return Plan(tuple(settled.values()), met, unmet, _new_edges(settled) if has_known else edges)
 
 
 def known_numbers(plan: Plan) -> dict[str, TaskId]:
@@ -145,7 +149,7 @@ def known_numbers(plan: Plan) -> dict[str, TaskId]:
 def touched_tasks(plan: Plan) -> list[TaskId]:
     """Return the tasks that are there already and that new ones are to depend on or belong to, in order."""
     known = known_numbers(plan)
-    ends = [end for edge in plan.edges() for end in edge]
+    ends = (end for edge in plan.edges for end in edge)
     return sorted(
         {known[end] if isinstance(end, str) else end for end in ends if not isinstance(end, str) or end in known}
     )
@@ -209,23 +213,26 @@ class _Settling:
             self._faults.add(f"the epic '{name}' is {found.state.value}: '{task.key}' cannot belong to it any more")
 
 
-def _met(tasks: Mapping[str, PlanTask], order: Iterable[str], around: Surroundings) -> frozenset[str]:
-    """Find the barriers and epics that wait for nothing, going down the graph from its upstream end."""
-    below: dict[Reference, list[Reference]] = {}
-    for owner, upstream in (edge for task in tasks.values() for edge in edges_of(task)):
-        below.setdefault(owner, []).append(upstream)
+def _count(
+    tasks: Mapping[str, PlanTask], edges: Iterable[Edge], order: Iterable[str], around: Surroundings
+) -> tuple[frozenset[str], dict[str, int]]:
+    """Find the barriers and epics that are done at once, and count what the others wait for, going down the graph."""
+    upstreams: dict[Reference, set[Reference]] = {}
+    for owner, upstream in edges:
+        upstreams.setdefault(owner, set()).add(upstream)
     met: set[str] = set()
+    unmet: dict[str, int] = {}
 
     def is_done(reference: Reference) -> bool:
         found = around.known(reference)
         return reference in met if found is None else found.state is TaskState.DONE
 
     for key in order:
-        kind, upstreams = tasks[key].new.kind, below.get(key, [])
-        is_closing = kind is TaskKind.BARRIER or (kind is TaskKind.EPIC and bool(upstreams))
-        if is_closing and all(is_done(upstream) for upstream in upstreams):
+        above, kind = upstreams.get(key, set[Reference]()), tasks[key].new.kind
+        unmet[key] = sum(not is_done(each) for each in above)
+        if not unmet[key] and (kind is TaskKind.BARRIER or (kind is TaskKind.EPIC and above)):
             met.add(key)
-    return frozenset(met)
+    return frozenset(met), unmet
 
 
 def plan_of(tasks: Sequence[KeptTask], max_attempts: int) -> dict[str, Any]:

@@ -94,7 +94,7 @@ class GraphService:
         # Reading a large plan takes a while, in which nobody else should have to wait.
         read = await asyncio.to_thread(read_plan, plan, around)
         if check_only:
-            return _answer(read, known_numbers(read), len(read.edges()), checked_only=True)
+            return _answer(read, known_numbers(read), len(read.edges), checked_only=True)
         numbers: dict[str, TaskId] = {}
         try:
             async with self._changes.begin() as change:

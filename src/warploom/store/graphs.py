@@ -16,7 +16,7 @@ _NAME: Final[LiteralString] = "select name from project where id = $1"
 _COUNTS: Final[LiteralString] = """
 select state::text, count(*) as tasks
 from task
-where project_id = $1 and kind not in ('gpu', 'idea')
+where project_id = $1 and kind <> 'gpu' and kind <> 'idea'
 group by state
 order by state
 """
@@ -31,16 +31,16 @@ from unnest(
 cross join lateral (
   (
     select task.id from task
-    where not wanted.newest_first and task.project_id = $1 and task.state = wanted.state::task_state
-      and task.kind not in ('gpu', 'idea')
+    where not wanted.newest_first and task.project_id = $1 and task.state = wanted.state::task_state and task.kind <> 'gpu'
+      and task.kind <> 'gpu' and task.kind <> 'idea'
     order by task.id
     limit $2
   )
   union all
   (
     select task.id from task
-    where wanted.newest_first and task.project_id = $1 and task.state = wanted.state::task_state
-      and task.kind not in ('gpu', 'idea')
+    where wanted.newest_first and task.project_id = $1 and task.state = wanted.state::task_state and task.kind <> 'gpu'
+      and task.kind <> 'gpu' and task.kind <> 'idea'
     order by task.id desc
     limit $2
   )
@@ -155,7 +155,7 @@ select name from host where capabilities @> $1::text[] order by name limit 8
 # A few of each kind are enough for a sentence: whoever works holds few tasks, and the rest is looked at up to a limit.
 _OBSTACLES: Final[LiteralString] = f"""
 with working as (
-  select id from task where project_id = $1 and state = 'claimed' order by id limit 100
+  select id from task where project_id = $1 and state = 'claimed' and kind <> 'gpu' order by id limit 100
 ), held_up as (
   select 'upstream' as word, working.id as task_id, null::text as name, (
     select count(*) from (
@@ -168,7 +168,7 @@ with working as (
 ), special as (
   select id, session_id, need_count, need_resources, need_capabilities
   from task
-  where project_id = $1 and state = 'ready' and kind in ('work', 'gpu') and not is_plain
+  where project_id = $1 and kind <> 'gpu' and state = 'ready' and kind = 'work' and not is_plain
   order by id
   limit 200
 ), tickets as (
@@ -194,7 +194,7 @@ with working as (
   where special.session_id is null
   group by 3
 ), stuck as (
-  select culprit_id, escalated_at, parked_at from task where project_id = $1 and state = 'blocked' order by id limit 1000
+  select culprit_id, escalated_at, parked_at from task where project_id = $1 and state = 'blocked' and kind <> 'gpu' order by id limit 1000
 ), blocked as (
   select case when culprit_id is not null then 'culprit' when escalated_at is not null then 'answer' else 'parked' end as word,
     culprit_id, null::text, count(*)
@@ -203,7 +203,7 @@ with working as (
 ), retried as (
   select 'retry' as word, id, null::text, 1
   from (
-    select id from task where project_id = $1 and state = 'failed' and retry_at is not null order by retry_at limit 1
+    select id from task where project_id = $1 and state = 'failed' and kind <> 'gpu' and retry_at is not null order by retry_at limit 1
   ) as first
 ), found as (
   select * from held_up

@@ -32,18 +32,18 @@ _INSERT: Final[LiteralString] = """
 insert into task (
   id, project_id, kind, state, title, context, done_when, parent_id, priority, creator_id, key, max_attempts, need_count,
   need_cards, need_memory_mib, need_model, need_resources, need_capabilities, env_style, run_time, deadline_at, head_start,
-  ready_at, order_key, finished_at
+  unmet, ready_at, order_key, finished_at
 )
 overriding system value
 select line.id, $2, line.kind, line.state, line.title, line.context, line.done_when, line.parent_id, line.priority, $3,
   line.key, line.max_attempts, line.need_count, line.need_cards, line.need_memory_mib, line.need_model, line.need_resources,
   line.need_capabilities, line.env_style, line.run_time, line.deadline_at, line.head_start,
-  clock_now(), clock_now() - line.head_start, case when line.state = 'done' then clock_now() end
+  line.unmet, clock_now(), clock_now() - line.head_start, case when line.state = 'done' then clock_now() end
 from json_to_recordset($1) as line (
   id bigint, kind task_kind, state task_state, title text, context text, done_when text, parent_id bigint, priority smallint,
   key text, max_attempts smallint, need_count smallint, need_cards bigint[], need_memory_mib int, need_model text,
   need_resources text[], need_capabilities text[], env_style env_style, run_time interval, deadline_at timestamptz,
-  head_start interval
+  head_start interval, unmet int
 )
 on conflict do nothing
 """
@@ -127,7 +127,7 @@ async def write_plan(conn: Connection, place: PlanPlace, plan: Plan, numbers: Ma
         tag = await conn.execute(_INSERT, rows, place.project, place.creator)
         if int(tag.rpartition(" ")[2]) < len(new):
             raise Busy("A task of one of these keys was created at the same time.", "Nothing was written; try again.")
-    edges = sorted({(_number(owner, numbers), _number(upstream, numbers)) for owner, upstream in plan.edges()})
+    edges = sorted({(_number(owner, numbers), _number(upstream, numbers)) for owner, upstream in plan.edges})
     if edges:
         await conn.execute(_LINK, [edge[0] for edge in edges], [edge[1] for edge in edges])
     return len(edges)
@@ -172,6 +172,7 @@ def _row(task: PlanTask, plan: Plan, numbers: Mapping[str, TaskId], rules: PlanR
         "run_time": _interval(new.run),
         "deadline_at": new.deadline.isoformat() if new.deadline else None,
         "head_start": _interval(rules.head_starts.of(new.priority)),
+        "unmet": plan.unmet[task.key],
     }
 
 
@@ -180,10 +181,9 @@ def _interval(span: timedelta | None) -> str | None:
 
 
 def _first_state(task: PlanTask, plan: Plan) -> TaskState:
-    """Return how a task begins: the edges turn what waits for something from ready into pending."""
     if task.key in plan.met:
         return TaskState.DONE
-    return TaskState.PENDING if task.new.kind is TaskKind.EPIC else TaskState.READY
+    return TaskState.PENDING if task.new.kind is TaskKind.EPIC or plan.unmet[task.key] else TaskState.READY
 
 
 def _kept(row: Record) -> KeptTask:
