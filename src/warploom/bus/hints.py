@@ -24,6 +24,8 @@ POLL_SECONDS: Final = 3.0
 """How long a waiter trusts silence before it reads the database itself; the bound on a lost hint."""
 
 _TIMEOUT_SECONDS: Final = 1.0
+_GAP_SECONDS: Final = 0.003
+"""A hint after a quiet moment goes at once; those that follow closer than this go together."""
 _PING_SECONDS: Final = 5.0
 _LONGEST_PAUSE: Final = 2.0
 _log = get_logger("bus")
@@ -202,6 +204,7 @@ class Bus:
                 except (RedisError, OSError, TimeoutError) as error:
                     self._problem = str(error)[:200] or type(error).__name__
                     await _close(client)
+                await asyncio.sleep(_GAP_SECONDS)
         finally:
             await _close(client)
 

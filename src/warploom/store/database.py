@@ -174,7 +174,7 @@ class Database:
         finally:
             # One that was lost meanwhile has left the pool by itself; what was done with it stays done or undone.
             with suppress(*_AWAY):
-                await asyncio.shield(self._pool.release(conn))
+                await self._pool.release(conn)  # goes through even when the caller is cancelled
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Connection]:
