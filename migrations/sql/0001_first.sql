@@ -179,11 +179,13 @@ create index task_special on task (project_id, order_key, id)
 -- What waits in the queues of cards.
 create index task_ticket on task (order_key, id) where state = 'ready' and need_count > 0 and session_id is not null;
 create index task_waiting on task (agent_id) where state in ('ready', 'claimed', 'blocked');
-create index task_state on task (project_id, state, id);
+-- The graph of a project by state; requests for cards are no part of it.
+create index task_state on task (project_id, state, id) where kind <> 'gpu';
 create index task_parent on task (parent_id) where parent_id is not null;
 create index task_culprit on task (culprit_id) where culprit_id is not null;
 create index task_epic on task (id) where kind = 'epic' and state = 'pending' and unmet = 0;
 create index task_retry on task (retry_at) where retry_at is not null;
+create index task_deadline on task (project_id, deadline_at) where deadline_at is not null;
 
 -- The queue of one card: every ready ticket that may use it. Rows live only while the ticket waits.
 create table queue (

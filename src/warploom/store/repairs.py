@@ -181,7 +181,7 @@ from task
 join lease on lease.id = task.lease_id
 join agent on agent.id = lease.agent_id
 left join heartbeat on heartbeat.session_id = lease.session_id
-where task.project_id = $1 and task.state = 'claimed'
+where task.project_id = $1 and task.state = 'claimed' and task.kind <> 'gpu'
 order by task.id
 limit $2
 """

@@ -49,7 +49,7 @@ select {_LINE}
 from unnest($2::text[]) as wanted (state)
 cross join lateral (
   select found.id from task as found
-  where found.project_id = $1 and found.state = wanted.state::task_state
+  where found.project_id = $1 and found.state = wanted.state::task_state and found.kind <> 'gpu'
   order by found.id desc
   limit $3
 ) as newest

@@ -121,7 +121,7 @@ _REORDER: Final[LiteralString] = """
 update queue set order_key = task.order_key from task where task.id = $1 and queue.task_id = task.id
 """
 
-_IDEAS: Final[LiteralString] = "select count(*) from task where project_id = $1 and state = 'idea'"
+_IDEAS: Final[LiteralString] = "select count(*) from task where project_id = $1 and state = 'idea' and kind <> 'gpu'"
 
 _COMMENT: Final[LiteralString] = "insert into comment (task_id, author, body) values ($1, $2, $3)"
 
