@@ -79,6 +79,18 @@ async def test_whoever_awaits_a_task_at_one_replica_learns_of_its_end_at_the_oth
     assert_whole(database_url)
 
 
+async def test_a_server_that_stops_answers_whoever_awaits_a_task(serve: Serve) -> None:
+    (server,) = serve()
+    async with agent_at(server.url, "one") as agent:
+        task = (await agent.call("loom_create", title="never"))["task"]
+        wait = asyncio.create_task(agent.call("loom_await", task_ids=[task], timeout_seconds=55))
+        await asyncio.to_thread(eventually, lambda: Caller(server.url).listeners() > 0)
+
+        await asyncio.to_thread(server.stop)
+
+        assert (await asyncio.wait_for(wait, WAKE_SECONDS))["timed_out"] is True
+
+
 async def test_agents_that_claim_at_once_at_both_replicas_never_get_the_same_task(
     serve: Serve, database_url: str
 ) -> None:

@@ -226,14 +226,17 @@ class TaskTools:
         return await self._desk.serve(work)
 
     async def _waited(self, actor: Actor, tasks: list[TaskId], seconds: float) -> AwaitAnswer:
-        """Wait in stretches, and tell the client between them that the call is alive."""
+        """Wait in stretches, and tell the client between them that the call is alive.
+
+        A stretch that ends before its time is the last one: the tasks are over, or the server is stopping.
+        """
         clock = asyncio.get_running_loop()
         start = clock.time()
+        end = start + seconds
         while True:
-            passed = clock.time() - start
-            left = max(0.0, seconds - passed)
-            answer = await self._desk.app.tasks.wait(actor, tasks, min(left, PROGRESS_SECONDS))
-            if not answer.timed_out or left <= PROGRESS_SECONDS:
+            turn = min(end, clock.time() + PROGRESS_SECONDS)
+            answer = await self._desk.app.tasks.wait(actor, tasks, max(0.0, turn - clock.time()))
+            if not answer.timed_out or turn >= end or clock.time() < turn:
                 return answer
             await get_context().report_progress(clock.time() - start, seconds, "still waiting")
 
