@@ -91,7 +91,7 @@ async def test_progress_counts_what_is_open_done_late_and_asked(lab: Lab, sql: S
     await add_ticket(sql, state="cancelled", title="f", **facts)
     await add_ticket(sql, state="dead_letter", title="g", **facts)
     await add_ticket(sql, state="failed", title="h", retry_at=now, **facts)
-    await add_ticket(sql, state="failed", title="silent", finished_at=now)
+    await add_ticket(sql, state="failed", title="a request for a card", finished_at=now)
     await add_ticket(sql, state="idea", kind="idea", title="i", need_count=0)
     await sql.execute("update task set deadline_at = created_at where title in ('a', 'd')")
     await sql.execute("insert into escalation (task_id, agent, message) values ($1, 'ada', 'how?')", upstream)
@@ -104,7 +104,7 @@ async def test_progress_counts_what_is_open_done_late_and_asked(lab: Lab, sql: S
         "ready": 1,
         "claimed": 1,
         "done": 2,
-        "failed": 2,
+        "failed": 1,
         "cancelled": 1,
         "dead_letter": 1,
     }

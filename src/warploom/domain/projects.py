@@ -13,7 +13,7 @@ class ProjectView:
     description: str | None
     created_at: datetime
     counts: dict[str, int]
-    """State to the number of its tasks; only states that occur."""
+    """State to the number of its tasks; only states that occur. Requests for cards are no part of a project's graph."""
     open: int
     """Tasks that are not over: pending, ready, claimed, blocked, and failed ones that will be tried again."""
     done: int
@@ -48,7 +48,7 @@ class ProjectAnswer:
 def percent_of(counts: Mapping[str, int], waiting: int) -> int:
     """Return how far along a project is, from its tasks by state and how many of them are open; 100 only when all are done.
 
-    Ideas and cancelled tasks are no part of it, nor requests for cards that ended in silence.
+    Ideas and cancelled tasks are no part of it.
     """
     done = counts.get("done", 0)
     all_tasks = done + waiting + counts.get("dead_letter", 0)

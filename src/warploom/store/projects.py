@@ -33,9 +33,14 @@ returning id
 _LOCK: Final[LiteralString] = "select id, name, archived_at from project where name = $1 for update"
 
 _BUSY: Final[LiteralString] = """
-(select id from task where project_id = $1 and state = 'claimed' order by id limit $2)
+(
+  select task.id
+  from lease
+  join task on task.id = lease.task_id
+  where lease.state <> 'ended' and task.project_id = $1
+)
 union all
-(select id from task where project_id = $1 and state = 'ready' and need_count > 0 and session_id is not null order by id limit $2)
+(select id from task where state = 'ready' and need_count > 0 and session_id is not null and project_id = $1)
 order by id
 limit $2
 """
@@ -59,17 +64,17 @@ _PROGRESS: Final[LiteralString] = """
 with counted as (
   select project_id, state, count(*) as tasks
   from task
-  where project_id = any($1::bigint[])
+  where project_id = any($1::bigint[]) and kind <> 'gpu'
   group by project_id, state
 ), retried as (
   select project_id, count(*) as tasks
   from task
-  where retry_at is not null and project_id = any($1)
+  where retry_at is not null and project_id = any($1) and kind <> 'gpu'
   group by project_id
 ), late as (
   select project_id, count(*) as tasks
   from task
-  where project_id = any($1) and state in ('pending', 'ready', 'claimed', 'blocked') and deadline_at < clock_now()
+  where project_id = any($1) and deadline_at < clock_now() and finished_at is null and kind <> 'gpu'
   group by project_id
 ), asked as (
   select task.project_id, count(*) as questions
