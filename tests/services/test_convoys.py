@@ -23,8 +23,17 @@ class Road:
             raise ValueError("minus one")
         return [10 * request for request in requests]
 
+    async def fill(self, convoy: "Convoy[int, int]", *requests: int) -> "list[asyncio.Task[int]]":
+        """Send calls on their way one after another, each in a lane of its own."""
+        calls: list[asyncio.Task[int]] = []
+        for request in requests:
+            calls.append(asyncio.create_task(convoy.call(request)))
+            while len(self.groups) < len(calls):
+                await asyncio.sleep(0)
+        return calls
 
-async def test_calls_that_meet_no_other_go_at_once_and_alone() -> None:
+
+async def test_calls_that_meet_no_other_go_alone() -> None:
     road = Road()
     road.gate.set()
     convoy = Convoy(road.run)
@@ -32,39 +41,45 @@ async def test_calls_that_meet_no_other_go_at_once_and_alone() -> None:
     assert road.groups == [[1], [2]]
 
 
-async def test_calls_that_come_while_others_are_under_way_go_together() -> None:
+async def test_calls_of_the_same_moment_go_together() -> None:
+    road = Road()
+    road.gate.set()
+    convoy = Convoy(road.run)
+    assert await asyncio.gather(*(convoy.call(number) for number in range(4))) == [0, 10, 20, 30]
+    assert road.groups == [[0, 1, 2, 3]]
+
+
+async def test_calls_that_find_every_lane_taken_share_the_next_one() -> None:
     road = Road()
     convoy = Convoy(road.run)
-    calls = [asyncio.create_task(convoy.call(number)) for number in range(6)]
-    while len(road.groups) < 2:
-        await asyncio.sleep(0)
+    first = await road.fill(convoy, 1, 2)
+    later = [asyncio.create_task(convoy.call(number)) for number in (3, 4, 5)]
+    await asyncio.sleep(0)
     road.gate.set()
-    assert await asyncio.gather(*calls) == [0, 10, 20, 30, 40, 50]
-    assert road.groups == [[0], [1], [2, 3, 4, 5]]
+    assert await asyncio.gather(*first, *later) == [10, 20, 30, 40, 50]
+    assert road.groups == [[1], [2], [3, 4, 5]]
 
 
 async def test_a_call_that_fails_takes_no_other_with_it() -> None:
     road = Road()
-    convoy = Convoy(road.run)
-    calls = [asyncio.create_task(convoy.call(number)) for number in (1, 2, 3, -1, 4)]
-    while len(road.groups) < 2:
-        await asyncio.sleep(0)
     road.gate.set()
-    answers = await asyncio.gather(*calls, return_exceptions=True)
-    assert [answer for answer in answers if isinstance(answer, int)] == [10, 20, 30, 40]
-    assert isinstance(answers[3], ValueError)
+    convoy = Convoy(road.run)
+    answers = await asyncio.gather(*(convoy.call(number) for number in (1, 2, -1, 4)), return_exceptions=True)
+    assert [answer for answer in answers if isinstance(answer, int)] == [10, 20, 40]
+    assert isinstance(answers[2], ValueError)
+    assert road.groups == [[1, 2, -1, 4], [1], [2], [-1], [4]]
 
 
-async def test_a_caller_that_has_left_is_not_waited_for() -> None:
+async def test_a_caller_that_has_left_is_left_behind() -> None:
     road = Road()
     convoy = Convoy(road.run)
-    calls = [asyncio.create_task(convoy.call(number)) for number in range(4)]
-    while len(road.groups) < 2:
-        await asyncio.sleep(0)
-    calls[2].cancel()
+    first = await road.fill(convoy, 1, 2)
+    gone, stays = (asyncio.create_task(convoy.call(number)) for number in (3, 4))
+    await asyncio.sleep(0)
+    gone.cancel()
     road.gate.set()
-    assert await asyncio.gather(*calls[:2], calls[3]) == [0, 10, 30]
-    assert road.groups[2:] == [[3]]
+    assert await asyncio.gather(*first, stays) == [10, 20, 40]
+    assert road.groups == [[1], [2], [4]]
 
 
 async def test_agents_that_claim_at_the_same_moment_get_a_task_each_under_their_own_name(lab: Lab, sql: Sql) -> None:

@@ -15,48 +15,36 @@ _LONGEST = 50
 class Convoy(Generic[Request, Answer]):
     """Runs many calls as one, each with an answer of its own.
 
-    A call that meets no other goes at once and alone. A convoy that fails is split up: each of its calls is run again, so
+    A call that meets no other goes alone, without waiting. A convoy that fails is split up: each of its calls is run again, so
     that one which cannot succeed takes no other with it. `run` must therefore do all or nothing.
     """
 
     def __init__(self, run: Callable[[Sequence[Request]], Awaitable[Sequence[Answer]]]) -> None:
         self._run = run
         self._waiting: deque[tuple[Request, asyncio.Future[Answer]]] = deque()
-        self._running = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def call(self, request: Request) -> Answer:
-        """Go at once where a lane is free, else with the others that wait for one."""
-        if self._running >= _LANES:
-            answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-            self._waiting.append((request, answer))
-            return await answer
-        self._running += 1
-        try:
-            return await self._alone(request)
-        finally:
-            self._leave()
+        """Go with the others that call at this moment, or that wait for a free lane."""
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting.append((request, answer))
+        self._set_out()
+        return await answer
 
-    async def _alone(self, request: Request) -> Answer:
-        (answer,) = await self._run([request])
-        return answer
+    def _set_out(self) -> None:
+        if self._waiting and len(self._tasks) < _LANES:
+            task = asyncio.create_task(self._go())
+            self._tasks.add(task)
+            task.add_done_callback(self._arrive)
 
-    def _leave(self) -> None:
-        """Hand the lane on to those who wait for it."""
-        if not self._waiting:
-            self._running -= 1
-            return
-        task = asyncio.create_task(self._go())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _arrive(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        self._set_out()
 
     async def _go(self) -> None:
         await asyncio.sleep(0)  # who has just been answered may want to come along
-        try:
-            waiting = [self._waiting.popleft() for _ in range(min(_LONGEST, len(self._waiting)))]
-            await self._together([(request, answer) for request, answer in waiting if not answer.done()])
-        finally:
-            self._leave()
+        waiting = [self._waiting.popleft() for _ in range(min(_LONGEST, len(self._waiting)))]
+        await self._together([(request, answer) for request, answer in waiting if not answer.done()])
 
     async def _together(self, calls: list[tuple[Request, asyncio.Future[Answer]]]) -> None:
         if len(calls) > 1:
@@ -70,7 +58,8 @@ class Convoy(Generic[Request, Answer]):
                 return
         for request, future in calls:
             try:
-                _settle(future, await self._alone(request))
+                (answer,) = await self._run([request])
+                _settle(future, answer)
             except Exception as error:  # noqa: BLE001 - it belongs to the caller, who raises it
                 if not future.done():
                     future.set_exception(error)
