@@ -193,11 +193,20 @@ def _down(environment: dict[str, str]) -> int:
     return subprocess.run(command, env=environment, timeout=60, check=False, capture_output=True).returncode
 
 
-def test_a_shell_knows_the_lease_its_session_claimed_while_the_server_is_away(agent: Any, tmp_path: Path) -> None:
-    first = agent("first")
+def test_what_a_shell_wrote_down_under_its_sessions_lease_is_told_with_the_sessions_next_beat(
+    agent: Any, tmp_path: Path
+) -> None:
+    first, second = agent("first"), agent("second")
     _answer(first, "loom_create", title="data")
-    claimed = _answer(first, "loom_claim")
+    claimed = _answer(first, "loom_claim", ttl_seconds=600)
+    task = claimed["task"]["task"]
+
     environment = environment_for("http://127.0.0.1:1", tmp_path, WARPLOOM_SESSION="first")
-    command = [sys.executable, "-m", "warploom", "done", claimed["task"]["task"]]
+    command = [sys.executable, "-m", "warploom", "done", task, "--output", "3"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=True)
-    assert done.stdout.startswith(f"written {claimed['task']['task']} done ({claimed['lease']})")
+    assert done.stdout.startswith(f"written {task} done ({claimed['lease']})")
+    _answer(second, "loom_message", to="first", message="Are you there?")
+    first.expect(_is_push)
+
+    assert _answer(second, "loom_await", task_ids=[task], timeout_seconds=20)["timed_out"] is False
+    assert _answer(second, "loom_status", task_id=task)["output"] == 3

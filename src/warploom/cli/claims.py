@@ -8,11 +8,12 @@ import msgspec
 import typer
 
 from warploom.cli.answers import step_lines, tell_notices
-from warploom.cli.completions import UNREACHED, settle_beside, tell, write_down
+from warploom.cli.completions import settle_beside, write_down
 from warploom.cli.exits import Exit, table
 from warploom.cli.options import Json, NamedLease, Output, Task
 from warploom.cli.output import present
 from warploom.cli.reach import Reach
+from warploom.client.completions import UNREACHED, tell
 from warploom.client.holdings import Holdings, server_of
 from warploom.client.markers import Marker, Verb
 from warploom.domain.claims import StepAnswer, read_count, read_life, read_percent

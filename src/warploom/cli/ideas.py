@@ -5,13 +5,13 @@ from typing import Annotated
 import typer
 
 from warploom.cli.answers import many_lines
-from warploom.cli.completions import UNREACHED
 from warploom.cli.exits import Exit
 from warploom.cli.options import Json
 from warploom.cli.output import present
 from warploom.cli.reach import Reach
 from warploom.cli.task_answers import list_lines
 from warploom.cli.tasks import show_task, split
+from warploom.client.completions import UNREACHED
 from warploom.domain.errors import MalformedInput, WarploomError
 from warploom.domain.identifiers import parse_task, task_name
 from warploom.domain.tasks import ManyAnswer, TaskState

@@ -8,11 +8,12 @@ import typer
 
 from warploom.cli.answers import clock, tell_notices
 from warploom.cli.columns import table, terminal_width
-from warploom.cli.completions import MarkerLine, Outcome, scan_markers
+from warploom.cli.completions import scan_markers
 from warploom.cli.exits import Exit
 from warploom.cli.options import Json
 from warploom.cli.output import present
 from warploom.cli.reach import Reach
+from warploom.client.completions import MarkerLine, Outcome
 from warploom.domain.errors import Unreachable
 from warploom.domain.repairs import MEANINGS, RecoveryLine, RecoveryWord
 

@@ -19,9 +19,11 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from warploom.client.completions import Teller
 from warploom.client.connection import Client
 from warploom.client.holdings import Holdings, claims_in, server_of
 from warploom.client.identity import headers_of
+from warploom.client.markers import Completions
 from warploom.config import Settings
 from warploom.domain.errors import Unreachable, WarploomError
 from warploom.domain.hosts import ProcessIdentity
@@ -159,6 +161,13 @@ class Session:
         if self._owes_tools:
             self._owes_tools = False
             self._channel.announce_tools()
+        self._tell_completions()
+
+    def _tell_completions(self) -> None:
+        """Tell what shells of this home wrote down while the server was away; this session's beats keep those leases."""
+        if Completions(self._settings.home).waiting():
+            with self._connect() as client:
+                Teller(self._settings.home, server_of(self._settings), lambda: client).scan(execute=True)
 
     def _end_with_client(self) -> None:
         if self._lifeline:
