@@ -18,6 +18,7 @@ from test_wait_command import NOT_NEEDED, SERVER_CODE
 from support.serving import Serve, ServerProcess, StartCommand
 from warploom.cli.exits import Exit
 from warploom.client.markers import Completions
+from warploom.domain.claims import Claim, ClaimAnswer
 from warploom.domain.errors import LeaseLost, NotYours, Unreachable
 from warploom.domain.repairs import RecoveryAnswer, RecoveryLine, RecoveryWord
 
@@ -65,6 +66,24 @@ def test_done_without_a_server_is_written_down_with_all_it_would_have_said(
         ],
     )
     assert len(waiting(home)) == 2
+
+
+@pytest.mark.parametrize(
+    ("worn", "named"),
+    [(None, "L-42"), ("L-42", "L-42"), ("L-50", "L-42"), ("L-43", "L-42")],
+    ids=["nothing", "its own", "a card's", "another task's"],
+)
+def test_a_shell_acts_under_the_lease_of_the_very_task(
+    server: ScriptedServer, warploom: Command, worn: str | None, named: str
+) -> None:
+    other = Claim(samples.task(task="T-18"), "L-43", samples.NOW)
+    server.on("POST", "/api/v1/claims", ClaimAnswer([samples.claimed(), other], "Begin."))
+    server.on("POST", "/api/v1/tasks/T-(17|19)/done", samples.step())
+    warploom("claim", "--count", "2")
+    warploom("done", "T-17", WARPLOOM_LEASE=worn)
+    warploom("done", "T-19", WARPLOOM_LEASE=worn)
+    assert server.calls[1].body["lease"] == named
+    assert server.calls[2].body["lease"] == (worn if worn == "L-50" else None)
 
 
 def test_a_server_without_its_database_counts_as_away(server: ScriptedServer, warploom: Command, home: Path) -> None:

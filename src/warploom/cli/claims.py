@@ -144,15 +144,20 @@ def escalate(
 def own_lease(reach: Reach, task: str, given: str | None) -> str | None:
     """Find the lease a command acts under: the one given, this process's own, or the one this session claimed it with.
 
-    None where none is known; the server then takes the lease that the calling session holds on the task, if it does.
+    The process's own may be that of a card, which has nothing to do with the task; then what the session remembers of
+    this very task comes first. None where no lease is known; the server then takes the one that the calling session
+    holds on the task, if it does.
     """
     if given is not None:
         return lease_name(parse_lease(given))
     holdings = Holdings(reach.settings.home, server_of(reach.settings))
     worn = os.environ.get("WARPLOOM_LEASE")
-    if worn and holdings.task_of(worn_name := lease_name(parse_lease(worn))) in (None, task):
-        return worn_name
-    return holdings.lease_of(task, reach.caller)
+    remembered = holdings.lease_of(task, reach.caller)
+    if not worn:
+        return remembered
+    own = lease_name(parse_lease(worn))
+    of = holdings.task_of(own)
+    return own if of == task or (of is None and remembered is None) else remembered
 
 
 def parse_output(text: str | None) -> Any:
