@@ -1,21 +1,16 @@
 """Tickets: ask for cards, wait for them, learn why it takes so long, leave the queue."""
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from warploom.bus.hints import POLL_SECONDS
 from warploom.domain.cards import KnownCard
 from warploom.domain.errors import MalformedInput, NotFound, NotReady, NotYours, Taken
-from warploom.domain.etas import UNKNOWN, Span, show_eta
 from warploom.domain.events import EventKind
-from warploom.domain.identifiers import CardId, HostId, LeaseId, TaskId, lease_name, session_name, ticket_name
-from warploom.domain.leases import END_SENTENCES, HeldCard, LeaseState, exports
-from warploom.domain.queues import forecast
-from warploom.domain.reasons import Ahead, waiting_chain
+from warploom.domain.identifiers import CardId, LeaseId, TaskId, session_name, ticket_name
+from warploom.domain.leases import LeaseState
 from warploom.domain.sessions import Actor
-from warploom.domain.tasks import HeadStarts, TaskKind, TaskLine, TaskState
-from warploom.domain.texts import spoken_list
+from warploom.domain.tasks import HeadStarts, TaskKind, TaskState
 from warploom.domain.tickets import (
     GpuRequest,
     Me,
@@ -24,11 +19,12 @@ from warploom.domain.tickets import (
     resolve_cards,
 )
 from warploom.services.changes import Change, Changes, names, ticket_topic
-from warploom.services.grants import GrantTimes, Round, grant_possible, slots_of
+from warploom.services.grants import GrantTimes, Round, grant_possible
 from warploom.services.leases import LeaseService, candidates_of
 from warploom.services.projects import hold_project
 from warploom.services.queues import widen_queues
 from warploom.services.task_views import show_lines
+from warploom.services.ticket_views import next_for, show_plainly, show_ticket
 from warploom.store import cards as card_store
 from warploom.store import claims as claim_store
 from warploom.store import leases as lease_store
@@ -36,7 +32,6 @@ from warploom.store import queues as queue_store
 from warploom.store import task_lists
 from warploom.store import tickets as ticket_store
 from warploom.store.database import Connection
-from warploom.store.queues import Head
 from warploom.store.tickets import Ticket
 
 LONGEST_WAIT_SECONDS = 55.0
@@ -130,7 +125,7 @@ class TicketService:
                 change.tell(EventKind.TICKET_LEFT, facts, project=ticket.project, task=task, session=ticket.session)
             await grant_possible(change, self._rules.times, Round(hosts), ticket.now)
             if ticket.kind is not TaskKind.GPU:
-                return _plain(ticket, Standing.ENDED, "left the queue", "Anybody may claim its task again.")
+                return show_plainly(ticket, Standing.ENDED, "left the queue", "Anybody may claim its task again.")
             return await self._answer(change.conn, task)
 
     async def wait(self, actor: Actor, task: TaskId, seconds: float) -> TicketAnswer:
@@ -160,7 +155,7 @@ class TicketService:
             tickets = await ticket_store.open_tickets(conn, actor)
             claimed = show_lines(await task_lists.rows_held(conn, actor.agent))
             cards = await card_store.read_cards(conn)
-            answers = [await self._present(conn, ticket, cards) for ticket in tickets]
+            answers = [await show_ticket(conn, ticket, cards, self._rules.url) for ticket in tickets]
             now = await conn.fetchval("select clock_now()")
             project = await conn.fetchval("select name from project where id = $1", actor.project)
         held = [answer for answer in answers if answer.state in (Standing.ACTIVE, Standing.OFFERED)]
@@ -173,7 +168,7 @@ class TicketService:
             leases=held,
             tickets=waiting,
             notices=notices,
-            next=_next_for(held, waiting, claimed),
+            next=next_for(held, waiting, claimed),
             tasks=claimed,
         )
 
@@ -190,7 +185,7 @@ class TicketService:
             if not tickets:
                 return []
             cards = await card_store.read_cards(conn)
-            return [await self._present(conn, ticket, cards) for ticket in tickets]
+            return [await show_ticket(conn, ticket, cards, self._rules.url) for ticket in tickets]
 
     async def grant_everywhere(self) -> int:
         """Put ready tickets into the queues that they are missing from, and grant what is possible on every host.
@@ -265,10 +260,10 @@ class TicketService:
 
     async def _withdraw(self, change: Change, ticket: Ticket) -> None:
         if ticket.lease_state is LeaseState.ACTIVE:
-            lease = lease_name(ticket.lease or 0)
+            shown = show_plainly(ticket, Standing.ACTIVE, "", "")
             raise MalformedInput(
-                f"{ticket_name(ticket.task)} does not wait any more: it holds {lease}.",
-                f'Call gpu_release("{lease}") once your job has ended.',
+                f"{shown.ticket} does not wait any more: it holds {shown.lease}.",
+                f"Call {shown.ending} once your job has ended.",
             )
         held = await lease_store.get_lease(change.conn, LeaseId(ticket.lease or 0))
         assert held is not None
@@ -280,7 +275,7 @@ class TicketService:
 
     async def _explain(self, ticket: Ticket) -> TicketAnswer:
         async with self._changes.database.connection() as conn:
-            return await self._present(conn, ticket, await card_store.read_cards(conn))
+            return await show_ticket(conn, ticket, await card_store.read_cards(conn), self._rules.url)
 
     async def _facts(self, conn: Connection, ticket: Ticket) -> dict[str, str]:
         chosen = set(ticket.candidates or ticket.lease_cards or ticket.need_cards)
@@ -290,74 +285,7 @@ class TicketService:
 
     async def _answer(self, conn: Connection, task: TaskId) -> TicketAnswer:
         ticket = await _get(conn, task)
-        return await self._present(conn, ticket, await card_store.read_cards(conn))
-
-    async def _present(self, conn: Connection, ticket: Ticket, cards: Sequence[KnownCard]) -> TicketAnswer:
-        if ticket.state is TaskState.CLAIMED and ticket.lease is not None:
-            return self._present_lease(ticket, ticket.lease, cards)
-        if ticket.state is TaskState.READY:
-            return await self._present_waiting(conn, ticket, cards)
-        name = ticket_name(ticket.task)
-        if ticket.is_parked:
-            return _plain(
-                ticket,
-                Standing.PARKED,
-                ticket.outcome or "parked",
-                f"Run `warploom wait {name}` to go back into the queue at its original age.",
-            )
-        reason = ticket.outcome or (END_SENTENCES[ticket.lease_end] if ticket.lease_end else ticket.state.value)
-        return _plain(ticket, Standing.ENDED, reason, "Ask again with gpu_request if you still need a card.")
-
-    def _present_lease(self, ticket: Ticket, lease: int, cards: Sequence[KnownCard]) -> TicketAnswer:
-        held = [card for card in cards if card.card in set(ticket.lease_cards)]
-        slots = [HeldCard(card.name, card.uuid, card.index) for card in held]
-        is_active = ticket.lease_state is LeaseState.ACTIVE
-        start = (
-            "Prefix your command with these variables." if is_active else "Start the job now: that accepts the offer."
-        )
-        answer = TicketAnswer(
-            ticket=ticket_name(ticket.task),
-            title=ticket.title,
-            state=Standing.ACTIVE if is_active else Standing.OFFERED,
-            agent=ticket.agent_name,
-            cards=[card.name for card in held],
-            lease=lease_name(lease),
-            export=exports(lease, slots, ticket.env_style, self._rules.url),
-            expires_at=ticket.expires_at,
-            next="",
-            is_task=ticket.kind is not TaskKind.GPU,
-        )
-        return replace(answer, next=f"{start} Call {answer.ending} when {'it' if answer.is_task else 'the job'} ends.")
-
-    async def _present_waiting(self, conn: Connection, ticket: Ticket, cards: Sequence[KnownCard]) -> TicketAnswer:
-        candidates = set(ticket.candidates)
-        fitting = [card for card in cards if card.card in candidates]
-        hosts = sorted({card.host_id for card in fitting})
-        heads = await queue_store.read_heads(conn, hosts)
-        places = await queue_store.places_of(conn, ticket.task)
-        starts = _start_of(ticket, cards, hosts, heads)
-        await ticket_store.promise_start(conn, ticket.task, starts)
-        place = min(places.values(), default=1)
-        ahead = _ahead(ticket, heads, candidates)
-        chain = waiting_chain(fitting, ticket.need_count, ahead[:5], place - 1, ticket.now)
-        name = ticket_name(ticket.task)
-        return TicketAnswer(
-            ticket=name,
-            title=ticket.title,
-            state=Standing.QUEUED,
-            agent=ticket.agent_name,
-            cards=[card.name for card in fitting],
-            place=place,
-            reason=chain[0],
-            chain=chain,
-            starts=show_eta(starts, ticket.now),
-            also_free=_also_free(cards, candidates, heads),
-            next=(
-                f"Run `warploom wait {name}` in the background and end your turn; it exits when "
-                f"{'the card is' if ticket.need_count == 1 else 'the cards are'} yours. "
-                "Do not use another card unless the user says so."
-            ),
-        )
+        return await show_ticket(conn, ticket, await card_store.read_cards(conn), self._rules.url)
 
 
 class _NotAtOnce(Exception):
@@ -369,51 +297,6 @@ async def _leave(conn: Connection, ticket: Ticket) -> bool:
     if ticket.kind is TaskKind.GPU:
         return await ticket_store.leave_ticket(conn, ticket.task, "left the queue")
     return await claim_store.return_task(conn, ticket.task)
-
-
-def _start_of(ticket: Ticket, cards: Sequence[KnownCard], hosts: list[HostId], heads: list[Head]) -> Span:
-    slots = slots_of([card for card in cards if card.host_id in set(hosts)], ticket.now)
-    return forecast(slots, [head.waiting for head in heads], ticket.now).get(ticket.task, UNKNOWN)
-
-
-def _ahead(ticket: Ticket, heads: list[Head], candidates: set[CardId]) -> list[Ahead]:
-    own = (ticket.order_key, ticket.task)
-    return [
-        Ahead(head.waiting.task, head.title, head.agent, head.ready_at)
-        for head in heads
-        if (head.order_key, head.waiting.task) < own and head.waiting.candidates & candidates
-    ]
-
-
-def _also_free(cards: Sequence[KnownCard], candidates: set[CardId], heads: list[Head]) -> list[str]:
-    wanted = {card for head in heads for card in head.waiting.candidates}
-    return [card.name for card in cards if card.is_grantable and card.card not in candidates | wanted][:8]
-
-
-def _plain(ticket: Ticket, state: Standing, reason: str, next_step: str) -> TicketAnswer:
-    return TicketAnswer(
-        ticket=ticket_name(ticket.task),
-        title=ticket.title,
-        state=state,
-        agent=ticket.agent_name,
-        reason=reason,
-        next=next_step,
-        lease=lease_name(ticket.lease) if ticket.lease is not None else None,
-    )
-
-
-def _next_for(held: list[TicketAnswer], waiting: list[TicketAnswer], claimed: list[TaskLine]) -> str:
-    offered = [answer.lease or "" for answer in held if answer.state is Standing.OFFERED]
-    if offered:
-        return f"Accept {spoken_list(offered)} by starting the job or reporting on it before the offer runs out."
-    if held:
-        return f"Go on with what you hold, and call {held[0].ending} as soon as it ends."
-    if claimed:
-        task, lease = claimed[0].task, claimed[0].lease
-        return f'Go on with {task}, and end it with loom_done("{task}", lease="{lease}") or loom_fail.'
-    if waiting:
-        return f"Run `warploom wait {waiting[0].ticket}` in the background and end your turn."
-    return "You hold nothing and wait for nothing; loom_claim() takes a task, gpu_request asks for a card."
 
 
 async def _get(conn: Connection, task: TaskId) -> Ticket:
