@@ -210,8 +210,8 @@ class TaskTools:
         """Wait until tasks that others work on are over, and see how each ended. Stays open for 55 seconds at most.
 
         Call it for results you need within the minute. For anything longer, end your turn instead and look with
-        loom_status later. `timed_out: true` means that some are still open: `tasks` says where each stands. A task that
-        failed and will be tried again is not over.
+        loom_status later. `timed_out: true` means that some are still open: `tasks` says where each stands. A task that is
+        blocked, or failed and will be tried again, is not over.
 
         Args:
             task_ids: The tasks' numbers, such as ["T-3", "T-5"].
@@ -262,9 +262,7 @@ def _bounded(seconds: float) -> float:
 
 def _next(project: ProjectView) -> str:
     if project.escalations:
-        return (
-            "Questions wait for a person's answer: tell the user, who can answer with loom_answer or on the dashboard."
-        )
+        return "Questions wait for a person's answer: tell the user; `warploom escalations` lists them, `warploom answer` answers."
     if project.counts.get(TaskState.READY):
         return "Call loom_claim() to take the next task."
     if project.counts.get(TaskState.DEAD_LETTER):
