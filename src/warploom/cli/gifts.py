@@ -15,13 +15,17 @@ from warploom.domain.errors import MalformedInput
 BEGIN: Final = "<!-- warploom:begin -->"
 END: Final = "<!-- warploom:end -->"
 _SECTION: Final = """\
-## GPUs
+## GPUs and tasks
 
 GPUs here are shared through Warploom. Before you run anything on one, ask for the card with the `gpu_request` tool and
 use only the variables it gives you; a busy card means a place in its queue, not another card. When you are queued, run
 `warploom wait T-17` (your ticket) in the background and end your turn: it exits when the card is yours. Call
 `gpu_release` as soon as the job ends. Never stop other people's processes. For a single command,
-`warploom run --card 0 -- python eval.py` does all of it. The `warploom` skill has the details.
+`warploom run --card 0 -- python eval.py` does all of it.
+
+Planned work stands in Warploom's graph of tasks: take the next one with `loom_claim`, say how far you are with
+`loom_heartbeat`, and end it with `loom_done`, `loom_fail` or `loom_escalate`, naming its lease. A task that needs a card
+is claimed together with it. The `warploom` skill has the details.
 """
 _AGAIN: Final = "Mend it, then run `warploom init` again; it was left as it is."
 
