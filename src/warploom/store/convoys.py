@@ -1,5 +1,6 @@
 """Several callers' claims, and several callers' endings, in one statement: little more than what one alone costs."""
 
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,21 +18,19 @@ from warploom.store.claims import (
     finish_task,
     read_claimed,
 )
-from warploom.store.database import Connection
+from warploom.store.database import Connection, Record
 from warploom.store.tasks import Task
 
-# The parameters are those of a single claim, with a list of takers for the one: each takes the task of its place.
+# The parameters are those of a single claim, with lists of takers for the one: each takes the task of its place. The lists
+# are not unnested: joined by their place they would be read once for every task.
 _CLAIM: Final[LiteralString] = f"""
 with {FIRST}, taken as materialized (
-  select id, row_number() over () as place from first
-), taker as materialized (
-  select * from unnest($2::bigint[], $3::bigint[], $4::interval[], $6::text[])
-    with ordinality as taker (session_id, agent_id, life, name, place)
+  select id, (row_number() over ())::int as place from first
 ), leased as (
   insert into lease (task_id, session_id, agent_id, state, accepted_at, life, expires_at)
-  select taken.id, taker.session_id, taker.agent_id, 'active', clock_now(), taker.life,
-    clock_now() + coalesce(taker.life, $5::interval)
-  from taken join taker on taker.place = taken.place
+  select id, ($2::bigint[])[place], ($3::bigint[])[place], 'active', clock_now(), ($4::interval[])[place],
+    clock_now() + coalesce(($4::interval[])[place], $5::interval)
+  from taken
   returning id, task_id, session_id, agent_id, expires_at
 ), claimed as (
   update task
@@ -39,27 +38,25 @@ with {FIRST}, taken as materialized (
     attempts = task.attempts + 1
   from leased
   where task.id = leased.task_id
-  returning {RETURNED}
+  returning {RETURNED}, task.session_id
 ), told as (
   insert into event (kind, project_id, task_id, lease_id, session_id, facts)
-  select 'task.claimed', claimed.project_id, claimed.id, claimed.lease_id, taker.session_id,
-    jsonb_build_object('agent', taker.name, 'title', claimed.title)
-  from claimed join taken on taken.id = claimed.id join taker on taker.place = taken.place
+  select 'task.claimed', project_id, id, lease_id, session_id,
+    jsonb_build_object('agent', ($6::text[])[array_position($2::bigint[], session_id)], 'title', title)
+  from claimed
 )
-select (select place from taken where taken.id = task.id) as place, {CLAIMED}
+select {CLAIMED}
 """
 
 # Whatever waits for these tasks is locked first, in order of number, so that two convoys never wait for one another.
 _FINISH: Final[LiteralString] = """
-with given as (
-  select * from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::jsonb[], $6::text[])
-    as given (task_id, lease_id, agent_id, session_id, output, branch)
-), held as materialized (
-  select lease.id, lease.task_id, lease.session_id, lease.agent_id, given.output, given.branch
-  from given join lease on lease.task_id = given.task_id
-  where lease.state <> 'ended' and lease.state = 'active' and lease.id = coalesce(given.lease_id, lease.id)
-    and (given.agent_id is null or lease.agent_id = given.agent_id)
-    and (given.session_id is null or lease.session_id = given.session_id)
+with held as materialized (
+  select lease.id, lease.task_id, lease.session_id, lease.agent_id, place
+  from lease cross join lateral (select array_position($1::bigint[], lease.task_id) as place) as given
+  where lease.task_id = any($1::bigint[]) and lease.state <> 'ended' and lease.state = 'active'
+    and lease.id = coalesce(($2::bigint[])[place], lease.id)
+    and lease.agent_id = coalesce(($3::bigint[])[place], lease.agent_id)
+    and lease.session_id = coalesce(($4::bigint[])[place], lease.session_id)
     and not exists (select from lease_card where lease_card.lease_id = lease.id)
   order by lease.id
   for update of lease
@@ -74,17 +71,17 @@ with given as (
   update lease set state = 'ended', ended_at = clock_now(), ended = 'done'
   from held
   where lease.id = held.id and (select count(*) from behind) >= 0
-  returning lease.id, lease.task_id, held.session_id, held.agent_id, held.output, held.branch
+  returning lease.id, lease.task_id, held.session_id, held.agent_id, held.place
 ), moved as (
   update task
   set state = 'done', lease_id = null, finished_at = clock_now(), outcome = null, missed_offers = 0
   from ended
   where task.id = ended.task_id and task.lease_id = ended.id
-  returning task.id, task.project_id, task.title, ended.id as lease_id, ended.session_id, ended.agent_id, ended.output,
-    ended.branch
+  returning task.id, task.project_id, task.title, ended.id as lease_id, ended.session_id, ended.agent_id, ended.place
 ), kept as (
   insert into result (task_id, lease_id, output, branch)
-  select id, lease_id, output, branch from moved where output is not null or branch is not null
+  select id, lease_id, ($5::jsonb[])[place], ($6::text[])[place] from moved
+  where ($5::jsonb[])[place] is not null or ($6::text[])[place] is not null
   on conflict (task_id) do update set lease_id = excluded.lease_id, output = excluded.output, branch = excluded.branch
 ), told as (
   insert into event (kind, project_id, task_id, lease_id, session_id, facts)
@@ -126,7 +123,6 @@ async def claim_together(
 ) -> list[tuple[Task, datetime]]:
     """Claim the first tasks of a project, the first for the first taker and so on, as `claim_next` does for one of them."""
     first = takers[0]
-    actors = [taker.actor for taker in takers]
     if all(taker == first for taker in takers):
         return await claim_next(
             conn, first.actor, first.rules, count=len(takers), watermark=watermark, past_special=past_special
@@ -134,17 +130,20 @@ async def claim_together(
     rows = await conn.fetch(
         _CLAIM,
         project,
-        [actor.session for actor in actors],
-        [actor.agent for actor in actors],
+        [taker.actor.session for taker in takers],
+        [taker.actor.agent for taker in takers],
         [taker.rules.asked for taker in takers],
         first.rules.setting,
-        [actor.agent_name for actor in actors],
+        [taker.actor.agent_name for taker in takers],
         len(takers),
         watermark,
         past_special,
     )
-    ordered = sorted(rows, key=lambda row: row["place"])
-    return [(read_claimed(row, actor), row["order_key"]) for row, actor in zip(ordered, actors, strict=False)]
+    mine: dict[SessionId, deque[Record]] = defaultdict(deque)
+    for row in rows:
+        mine[row["session_id"]].append(row)
+    served = [(mine[taker.actor.session].popleft(), taker.actor) for taker in takers[: len(rows)]]
+    return [(read_claimed(row, actor), row["order_key"]) for row, actor in served]
 
 
 async def finish_together(conn: Connection, words: Sequence[Word]) -> list[Finished | None]:
