@@ -34,9 +34,10 @@ def show(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=2000, help="How many tasks at most.")] = 200,
     as_json: Json = False,
 ) -> None:
-    """Show the project's graph: counts, what may be claimed, what is blocked and by whom.
+    """Show the project's graph, import a plan, or export one.
 
-    As a summary, as a Mermaid chart to paste elsewhere, or as JSON; the whole, or what is near a task.
+    Counts, what may be claimed, what is blocked and by whom: as a summary, as a Mermaid chart to paste elsewhere, or as
+    JSON; the whole, or what is near a task.
     """
     if context.invoked_subcommand is not None:
         return

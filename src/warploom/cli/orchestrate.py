@@ -40,10 +40,11 @@ def orchestrate(
     daemon: Annotated[bool, typer.Option("--daemon", help="Go on for ever, in turn with the servers.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Do the duties that servers do by themselves, and say what each did.
+    """Do the duties of servers once, or for ever.
 
-    End what expired, try again what is due, close what is complete. It speaks to the database, not to a server. Each duty
-    is safe to do twice. With --daemon it takes turns with the servers: one of them leads, the rest stand by.
+    End what expired, try again what is due, close what is complete, and say what each duty did. It speaks to the
+    database, not to a server. Each duty is safe to do twice. With --daemon it takes turns with the servers: one of
+    them leads, the rest stand by.
     """
     if once and daemon:
         raise MalformedInput("Once and for ever are two things.", "Give --once or --daemon.")

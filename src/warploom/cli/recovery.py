@@ -43,10 +43,11 @@ class Recovered:
 
 @app.command(epilog="Example: warploom scan --execute")
 def scan(execute: Execute = False, as_json: Json = False) -> int:
-    """List the completions that were written down while no server could be reached, and with --execute tell them.
+    """List completions that were written down, and tell them.
 
-    Each is told once, under the lease it was written with. One whose lease was lost meanwhile changes nothing. What was
-    told is kept in completions/applied/ of Warploom's home, with what became of it.
+    What `warploom done` and `fail` wrote down while no server could be reached; --execute tells it. Each is told
+    once, under the lease it was written with. One whose lease was lost meanwhile changes nothing. What was told is
+    kept in completions/applied/ of Warploom's home, with what became of it.
     """
     markers = scan_markers(Reach(as_operator=True), execute=execute)
     answer = ScanAnswer(markers, _next(markers, execute=execute))
@@ -57,9 +58,10 @@ def scan(execute: Execute = False, as_json: Json = False) -> int:
 
 @app.command(epilog="Example: warploom recover --execute" + _WORDS)
 def recover(execute: Execute = False, as_json: Json = False) -> int:
-    """Say how every claimed task is, and with --execute put right what can be.
+    """Say how every claimed task is, and put right what can be.
 
-    First what `warploom scan` lists, then what the server knows. The table is the same with and without --execute.
+    Nothing is changed without --execute. First what `warploom scan` lists, then what the server knows. The table is
+    the same with and without --execute.
     """
     reach = Reach(as_operator=True)
     answer = reach.call(lambda client: client.recover(execute=False))

@@ -58,7 +58,10 @@ def answer(
     text: Annotated[str, typer.Argument(help="The answer, for whoever claims the task next.", metavar="TEXT")],
     as_json: Json = False,
 ) -> int:
-    """Answer the question of a task that was escalated, or a task that is a question."""
+    """Answer the question that a task stands still for.
+
+    A task that was escalated may be claimed again; one that is itself a question is done.
+    """
     name = task_name(parse_task(task))
     return _step(lambda client: client.answer(name, text), as_json=as_json)
 
@@ -85,7 +88,10 @@ def dead_letter(
     reason: WhyNot = None,
     as_json: Json = False,
 ) -> int:
-    """List the tasks that are not tried again by themselves, or settle one of them."""
+    """List the tasks that were given up, or settle one of them.
+
+    They are not tried again by themselves, and what depends on them is blocked.
+    """
     if sum(name is not None for name in (retry, skip, cancel)) > 1:
         raise MalformedInput("More than one thing was asked for.", "Give one of --retry, --skip and --cancel.")
     if retry is not None:
@@ -112,9 +118,9 @@ def batch_done(
     reason: WhyNot = None,
     as_json: Json = False,
 ) -> int:
-    """Settle several tasks at once, each on its own: done, or dead letters.
+    """Settle several tasks at once: done, or dead letters.
 
-    For work that was done elsewhere. Whoever holds one of them loses its lease.
+    Each on its own, for work that was done elsewhere. Whoever holds one of them loses its lease.
     """
     names, left = [task_name(parse_task(name)) for name in split(tasks)], parse_output(output)
     return _many(

@@ -139,7 +139,10 @@ def ready(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="How many at most.")] = 10,
     as_json: Json = False,
 ) -> None:
-    """List what may be claimed now, in the order in which it is handed out; with nothing, say why."""
+    """List what may be claimed now, or say why there is nothing.
+
+    In the order in which it is handed out.
+    """
     answer = Reach().call(lambda client: client.ready(priority, limit))
     present(answer, ready_lines(answer), as_json=as_json)
     tell_notices(answer.notices, as_json=as_json)

@@ -38,7 +38,10 @@ def request(
 
 @app.command(epilog="Example: warploom explain T-17")
 def explain(ticket: Ticket, as_json: Json = False) -> None:
-    """Say where a ticket or a task stands, and why it is not going on: what it waits for, and who holds that."""
+    """Say where a ticket or a task stands, and why.
+
+    What it waits for, who holds that and how far along they are.
+    """
     name = ticket_name(parse_ticket(ticket))
     reach = Reach()
     try:

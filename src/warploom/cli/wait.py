@@ -40,7 +40,7 @@ def wait(
     ] = 10,
     as_json: Json = False,
 ) -> int:
-    """Wait until a ticket's card is ready, until tasks are over, or until something may be claimed.
+    """Wait for a ticket's card, for tasks to be over, or for work.
 
     For a ticket, then print the lease and the variables to export, and exit 0. It accepts nothing: the card is yours from
     the next call that names the lease, or when your job appears on the card. For tasks, print how they ended. Run it in
