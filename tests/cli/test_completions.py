@@ -236,6 +236,7 @@ def test_recover_shows_markers_first_and_the_same_table_when_it_acts(
     server.on("POST", "/api/v1/recovery", RecoveryAnswer([marked, stale], "Run it with --execute."))
     planned = warploom("recover")
     assert [call.body for call in server.calls] == [{"execute": False}]
+    assert planned.stdout.splitlines()[-1].startswith("Nothing was changed; `warploom recover --execute`")
     server.on("POST", "/api/v1/recovery", RecoveryAnswer([marked, stale], "Go."), RecoveryAnswer([stale], "Go on."))
     acted = warploom("recover", "--execute")
     assert [call.path.rpartition("/")[2] for call in server.calls[1:]] == ["recovery", "done", "recovery"]

@@ -72,7 +72,9 @@ def recover(execute: Execute = False, as_json: Json = False) -> int:
         answer = reach.call(lambda client: client.recover(execute=True))
     marked = {line.lease for line in markers if line.outcome in (Outcome.WAITING, Outcome.APPLIED)}
     lines = [*map(_as_found, markers), *(line for line in answer.lines if line.lease not in marked)]
-    present(Recovered(markers, lines, answer.next, answer.notices), [*_table(lines), answer.next], as_json=as_json)
+    is_open = not execute and any(line.action != "none" for line in lines)
+    following = "Nothing was changed; `warploom recover --execute` does what stands here." if is_open else answer.next
+    present(Recovered(markers, lines, following, answer.notices), [*_table(lines), following], as_json=as_json)
     tell_notices(answer.notices, as_json=as_json)
     return Exit.DONE
 
