@@ -73,7 +73,7 @@ def test_an_old_section_is_renewed_in_its_place(warploom: Command, project: Path
     (project / "AGENTS.md").write_bytes(f"before\r\n{BEGIN}\r\nold words\r\n{END}\r\nafter\r\n".encode())
     warploom("init", str(project))
     text = (project / "AGENTS.md").read_bytes().decode()
-    assert text.startswith(f"before\r\n{BEGIN}\r\n## GPUs\r\n")
+    assert text.startswith(f"before\r\n{BEGIN}\r\n## GPUs and tasks\r\n")
     assert text.endswith(f"{END}\r\nafter\r\n")
     assert "old words" not in text
 
