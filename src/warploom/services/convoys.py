@@ -9,7 +9,8 @@ Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
 _LANES = 2
-_LONGEST = 50
+_SHORTEST, _LONGEST = 50, 100
+"""Where very many wait, each lane takes its share; a convoy of fewer than the shortest is not split."""
 
 
 class Convoy(Generic[Request, Answer]):
@@ -43,7 +44,9 @@ class Convoy(Generic[Request, Answer]):
 
     async def _go(self) -> None:
         await asyncio.sleep(0)  # who has just been answered may want to come along
-        waiting = [self._waiting.popleft() for _ in range(min(_LONGEST, len(self._waiting)))]
+        length = max(_SHORTEST, -(-len(self._waiting) // _LANES))
+        waiting = [self._waiting.popleft() for _ in range(min(length, _LONGEST, len(self._waiting)))]
+        self._set_out()
         await self._together([(request, answer) for request, answer in waiting if not answer.done()])
 
     async def _together(self, calls: list[tuple[Request, asyncio.Future[Answer]]]) -> None:
