@@ -15,9 +15,8 @@ from warploom.domain.sessions import Actor
 READY = 100_000
 WORKERS = 8
 SECONDS = 3.0
+DRAINED = 30_000
 BATCHES = (10, 100)
-BATCHING_WORKERS = 2
-"""One that claims while the other finishes, as pgqueuer does both at once."""
 
 
 async def measure(services: Services) -> AsyncIterator[Line]:
@@ -39,10 +38,16 @@ async def measure(services: Services) -> AsyncIterator[Line]:
         yield rate(name, own, procrastinate, f"procrastinate, {WORKERS} at once", 4)
         yield rate(name, own, loom, f"loom-agents' store, {WORKERS} workers", 1.5)
         for size in BATCHES:
-            peer = await measure_peer("pgqueuer_jobs", await services.database("pgqueuer"), READY, size, SECONDS)
-            batching = [_batch(app, actor, size) for actor in actors[:BATCHING_WORKERS]]
+            peer = await measure_peer("pgqueuer_jobs", await services.database("pgqueuer"), DRAINED, size)
+            batching = [_batch(app, actor, size) for actor in actors[:WORKERS]]
             own = await tasks_per_second(batching, SECONDS)
-            yield rate(f"claim + complete in batches of {size}", own, peer, f"pgqueuer, batch {size}", 1)
+            yield rate(
+                f"claim + complete, {WORKERS} workers, batches of {size}",
+                own,
+                peer,
+                f"pgqueuer, one process, batch {size}",
+                1,
+            )
 
 
 def _batch(app: App, actor: Actor, size: int) -> Step:
