@@ -12,7 +12,7 @@ from benchmarks.workers import Rounds, Step, bare_claim, bare_pair, bare_pool, o
 from warploom.app import App
 from warploom.domain.sessions import Actor
 
-SMALL, MIDDLE, LARGE = 1_000, 100_000, 100_001
+SMALL, MIDDLE, LARGE = 1_000, 100_000, 1_000_000
 WORKERS = (1, 8, 32)
 
 OwnStep = Callable[[App, Actor], Step]
