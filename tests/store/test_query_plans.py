@@ -6,7 +6,22 @@ import pytest
 
 from support.databases import Postgres
 from support.rows import Sql
-from warploom.store import cards, events, graphs, hosts, leases, messages, plans, projects, queues, sessions, tickets
+from warploom.store import (
+    cards,
+    claims,
+    convoys,
+    events,
+    graphs,
+    hosts,
+    leases,
+    messages,
+    plans,
+    projects,
+    queues,
+    sessions,
+    task_lists,
+    tickets,
+)
 
 GROWING = ("task", "dependency", "queue", "lease", "lease_card", "session", "heartbeat", "event", "progress", "message")
 HOT = {
@@ -54,10 +69,13 @@ HOT = {
     "graphs holders": graphs._HOLDERS,
     "graphs obstacles": graphs._OBSTACLES,
     "plans neighbours": plans._NEIGHBOURS,
-    "claim of ready work": """
-        select id from task where project_id = $1 and state = 'ready' and need_count = 0
-        order by order_key, id limit 1 for update skip locked
-    """,
+    "task lists ready": task_lists._READY,
+    "claims next": claims._CLAIM_NEXT,
+    "claims these": claims._CLAIM_THESE,
+    "claims done": claims._DONE,
+    "claims done with result": claims._DONE_WITH_RESULT,
+    "convoys claim": convoys._CLAIM,
+    "convoys finish": convoys._FINISH,
 }
 
 FILL = """
@@ -133,3 +151,10 @@ async def test_the_head_of_a_queue_is_read_from_its_key_alone(full: Sql) -> None
         "explain (costs off) select task_id from queue where card_id = 3 order by order_key, task_id limit 5"
     )
     assert [row[0].strip() for row in plan][:2] == ["Limit", "->  Index Only Scan using queue_pkey on queue"]
+
+
+@pytest.mark.parametrize("statement", [claims._CLAIM_NEXT, convoys._CLAIM], ids=["alone", "together"])
+async def test_the_next_task_is_looked_for_from_the_watermark_on(full: Sql, statement: str) -> None:
+    plan = await generic_plan(full, statement)
+    assert re.search(r"Index Scan using task_plain on task.*\n *Index Cond: .*order_key >= ", plan), plan
+    assert "Sort Key: task" not in plan.partition("CTE first")[2].partition("CTE taken")[0], plan
