@@ -19,7 +19,7 @@ from support.serving import Serve, ServerProcess, StartCommand
 from warploom.cli.exits import Exit
 from warploom.client.markers import Completions
 from warploom.domain.claims import Claim, ClaimAnswer
-from warploom.domain.errors import LeaseLost, NotYours, Unreachable
+from warploom.domain.errors import LeaseLost, NotYours, Unreachable, WarploomError
 from warploom.domain.repairs import RecoveryAnswer, RecoveryLine, RecoveryWord
 
 NOWHERE = "http://127.0.0.1:1"
@@ -140,6 +140,7 @@ def test_scan_tells_a_marker_under_its_lease_and_archives_it(
     [
         (LeaseLost("L-42 ended at 14:23.", "Claim it again."), "lease_lost", False),
         (NotYours("L-42 is another agent's.", "Set WARPLOOM_OPERATOR_KEY."), "kept", True),
+        (WarploomError("Something went wrong inside the server.", "Look into its log."), "kept", True),
         (AWAY, "waiting", True),
     ],
 )

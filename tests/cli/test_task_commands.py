@@ -232,18 +232,26 @@ def test_promoting_goes_on_after_a_refusal(server: ScriptedServer, warploom: Com
     assert done.stdout.splitlines() == ["promoted T-9", "refused T-7: T-7 is no idea.", "next    Claim them."]
 
 
+def test_an_idea_that_is_refused_does_not_unsay_what_was_promoted(server: ScriptedServer, warploom: Command) -> None:
+    server.on("POST", "/api/v1/tasks/T-7/promote", ManyAnswer(["T-7"], {}, "Claim them."))
+    refused = ManyAnswer([], {"T-9": "There is no task T-9."}, "Nothing was changed.")
+    server.on("POST", "/api/v1/tasks/T-9/promote", refused)
+    assert warploom("ideas", "--promote", "T-7,T-9").stdout.splitlines()[-1] == "next    Claim them."
+
+
 def test_a_question_is_shown_with_the_way_to_answer_it(server: ScriptedServer, warploom: Command) -> None:
     asked = EscalationView("T-17", "train", "claude-1", "Which one?\nA or B?", samples.NOW)
     told = EscalationView("T-18", "eval", "codex-1", "Why?", samples.NOW, "Because.", "ann", samples.NOW)
     server.on("GET", "/api/v1/escalations", [asked, told])
     assert warploom("escalations", TZ="UTC").stdout.splitlines() == [
         "T-17  'train'  claude-1 asked 2026-03-01 14:20",
-        "    Which one?",
-        "    A or B?",
+        "    > Which one?",
+        "    > A or B?",
         '    next  warploom answer T-17 "…"',
         "T-18  'eval'  codex-1 asked 2026-03-01 14:20",
-        "    Why?",
-        "    ann answered 2026-03-01 14:20: Because.",
+        "    > Why?",
+        "    ann answered 2026-03-01 14:20",
+        "    > Because.",
     ]
 
 

@@ -41,4 +41,4 @@ def show_event(event: EventView, *, as_json: bool) -> None:
         emit(event)
     else:
         names = " ".join(name for name in (event.ticket, event.lease) if name)
-        say([f"{event.at.astimezone():%Y-%m-%d %H:%M:%S}  {event.kind.value:<16}  {names:<12}  {event.text}"])
+        say([f"{event.at.astimezone():%Y-%m-%d %H:%M:%S}  {event.kind.value:<17}  {names:<12}  {event.text}"])

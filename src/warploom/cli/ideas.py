@@ -67,7 +67,8 @@ def _promote(names: list[str], *, as_json: bool) -> int:
         except WarploomError as error:
             refused[name], following = error.cause, following or error.next_step
         else:
-            done, refused, following = [*done, *answer.done], refused | answer.refused, answer.next
+            done, refused = [*done, *answer.done], refused | answer.refused
+            following = answer.next if answer.done or not done else following
     answer = ManyAnswer(done, refused, following)
     present(answer, many_lines(answer, "promoted"), as_json=as_json)
     return Exit.REFUSED if refused else Exit.DONE

@@ -19,7 +19,7 @@ from warploom.domain.repairs import MEANINGS, RecoveryLine, RecoveryWord
 
 app = typer.Typer(rich_markup_mode=None)
 
-Execute = Annotated[bool, typer.Option("--execute", help="Do it; without this nothing is changed.")]
+Execute = Annotated[bool, typer.Option("--execute/--dry-run", help="Do it, or change nothing.")]
 _WORDS = "\n\n\b\nHow a claimed task is found:\n" + "\n".join(f"  {word:<14} {text}" for word, text in MEANINGS.items())
 
 

@@ -146,9 +146,9 @@ def _many(action: Callable[[Client], ManyAnswer], word: str, *, as_json: bool) -
 
 def _question(view: EscalationView) -> list[str]:
     lines = [f"{view.task}  '{view.title}'  {view.agent} asked {clock(view.at)}"]
-    lines.extend(f"    {line}" for line in view.message.splitlines())
+    lines.extend(f"    > {line}" for line in view.message.splitlines())
     if view.answer is None:
         return [*lines, f'    next  warploom answer {view.task} "…"']
     when = f" {clock(view.answered_at)}" if view.answered_at else ""
-    first, *rest = view.answer.splitlines() or [""]
-    return [*lines, f"    {view.answered_by or 'somebody'} answered{when}: {first}", *(f"    {line}" for line in rest)]
+    answer = [f"    > {line}" for line in view.answer.splitlines()]
+    return [*lines, f"    {view.answered_by or 'somebody'} answered{when}", *answer]

@@ -46,11 +46,8 @@ def explain(ticket: Ticket, as_json: Json = False) -> None:
     reach = Reach()
     try:
         answer = reach.call(lambda client: client.explain(name))
-    except NotFound as error:
-        try:
-            return _explain_task(reach, name, as_json=as_json)
-        except NotFound:
-            raise error from None
+    except NotFound:
+        return _explain_task(reach, name, as_json=as_json)
     if answer.is_task and answer.state not in (Standing.QUEUED, Standing.PARKED):
         return _explain_task(reach, name, as_json=as_json)
     _show(answer, as_json=as_json)

@@ -21,7 +21,7 @@ from warploom.domain.errors import (
 )
 
 UNREACHED: Final = (Unreachable, Busy, SchemaMismatch)
-"""What keeps a server from hearing something at all; whatever else it answers, it has heard and decided."""
+"""What keeps a server from hearing something at all; whatever else it refuses, it has heard and decided."""
 
 
 class Outcome(StrEnum):
@@ -115,7 +115,8 @@ class Teller:
         except (NotAllowed, NotYours) as error:
             return Outcome.KEPT, str(error)
         except WarploomError as error:
-            return Outcome.REFUSED, error.cause
+            is_fault = error.code == WarploomError.code  # the server broke, and decided nothing
+            return (Outcome.KEPT, str(error)) if is_fault else (Outcome.REFUSED, error.cause)
         return Outcome.APPLIED, f"{answer.task} is {answer.state.value}"
 
 

@@ -291,7 +291,9 @@ def read_upstreams(names: list[str]) -> tuple[TaskId, ...]:
 def read_names(names: list[str], field_name: str) -> tuple[str, ...]:
     """Read names of resources or capabilities, each once, in order."""
     if len(names) > MOST_NEEDED:
-        raise MalformedInput(f"That is more than {MOST_NEEDED} of {field_name}.", "Need fewer.")
+        raise MalformedInput(
+            f"{len(names):,} names of a {field_name} are too many for one task.", f"Name at most {MOST_NEEDED}."
+        )
     return tuple(sorted({one_line(name, field_name, NAME_LIMIT) for name in names}))
 
 

@@ -13,6 +13,7 @@ from warploom.orchestrator.duties import run_all
 from warploom.services.sessions import require
 
 MOST_TASKS: Final = 200
+_SHOW_QUESTIONS: Final = "Show them to the user, and hand what they say to loom_answer."
 
 
 class RepairTools:
@@ -109,8 +110,8 @@ class RepairTools:
                 "skipped": await _each(to_skip, lambda task: repairs.skip(actor, task), refused),
                 "cancelled": await _each(to_cancel, lambda task: repairs.cancel(actor, task, cascade=True), refused),
             }
-            told = plain(settled | {"refused": refused})
-            return told | {"tasks": task_lines(await repairs.dead_letters(actor, limit))}
+            left = task_lines(await repairs.dead_letters(actor, limit))
+            return plain(settled | {"refused": refused}) | {"tasks": left, "next": _after_dead_letters(left)}
 
         return await self._desk.operate(work)
 
@@ -154,7 +155,8 @@ class RepairTools:
         """
 
         async def work(actor: Actor) -> Answer:
-            return {"escalations": [plain(each) for each in await self._desk.app.repairs.escalations(actor, limit)]}
+            asked = [plain(each) for each in await self._desk.app.repairs.escalations(actor, limit)]
+            return {"escalations": asked, "next": _SHOW_QUESTIONS if asked else "Nobody waits for an answer."}
 
         return await self._desk.operate(work)
 
@@ -209,6 +211,12 @@ def _tasks(names: list[str] | None) -> list[TaskId]:
     if len(names or []) > MOST_TASKS:
         raise MalformedInput(f"{len(names or []):,} tasks are too many for one call.", f"Name at most {MOST_TASKS}.")
     return [parse_task(name) for name in names or []]
+
+
+def _after_dead_letters(left: list[Answer]) -> str:
+    if not left:
+        return "There are no dead letters; loom_status shows where the project stands."
+    return "Show them to the user, and name those to retry, skip or cancel as they decide."
 
 
 async def _each(

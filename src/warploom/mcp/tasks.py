@@ -221,7 +221,10 @@ class TaskTools:
         async def work(actor: Actor) -> Answer:
             tasks = [parse_task(each) for each in task_ids]
             answer = await self._waited(actor, tasks, _bounded(timeout_seconds))
-            return {"tasks": task_lines(answer.tasks), "timed_out": answer.timed_out}
+            following = (
+                "Look with loom_status later." if answer.timed_out else "loom_status(task_id) shows what each left."
+            )
+            return {"tasks": task_lines(answer.tasks), "timed_out": answer.timed_out, "next": following}
 
         return await self._desk.serve(work)
 

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final, LiteralString
 
 from warploom.domain.events import EventKind, EventView, tell
@@ -124,8 +124,3 @@ async def end_of_log(conn: Connection) -> str:
 async def prune_events(conn: Connection, age: timedelta, limit: int) -> int:
     """Delete up to `limit` lines older than `age`; return how many went."""
     return int((await conn.execute(_PRUNE, age, limit)).rpartition(" ")[2])
-
-
-async def database_now(conn: Connection) -> datetime:
-    """Return the clock that judges every expiry."""
-    return await conn.fetchval("select clock_now()")

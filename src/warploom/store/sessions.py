@@ -1,7 +1,7 @@
 """Agents and their sessions, and the narrow row that says a session was heard."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final, LiteralString
 
 from warploom.domain.hosts import ProcessIdentity
@@ -237,11 +237,6 @@ async def send_notice(conn: Connection, session: SessionId, sender: str, body: s
 async def prune_sessions(conn: Connection, age: timedelta, limit: int) -> int:
     """Forget sessions not heard for `age` that no task or lease refers to; return how many went."""
     return int((await conn.execute(_PRUNE, age, limit)).rpartition(" ")[2])
-
-
-async def session_seen_at(conn: Connection, session: SessionId) -> datetime | None:
-    """Return when a session was last heard."""
-    return await conn.fetchval("select seen_at from heartbeat where session_id = $1", session)
 
 
 def _view(row: Record) -> SessionView:
