@@ -16,10 +16,11 @@ from starlette.routing import Route
 
 from warploom.app import App, build_app
 from warploom.config import Settings
+from warploom.domain.callers import Caller, Role
 from warploom.domain.cards import DrainAnswer, Rack
 from warploom.domain.errors import WarploomError
 from warploom.domain.events import EventView
-from warploom.domain.sessions import Actor, Caller, Role
+from warploom.domain.sessions import Actor
 from warploom.orchestrator.duties import Orchestrator
 from warploom.telemetry.logs import start_logging
 from warploom.web.api import (

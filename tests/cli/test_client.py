@@ -9,6 +9,7 @@ import samples
 from scripted_server import ScriptedServer, Stream
 
 from warploom.client.connection import Client, pause_before
+from warploom.domain.callers import Caller
 from warploom.domain.errors import (
     Busy,
     Impossible,
@@ -21,8 +22,7 @@ from warploom.domain.errors import (
     every_error,
 )
 from warploom.domain.hosts import CardFact, Orders, Survey, SurveyAnswer
-from warploom.domain.sessions import Caller
-from warploom.domain.tickets import Wish
+from warploom.domain.standings import Wish
 
 
 @pytest.fixture

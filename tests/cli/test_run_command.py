@@ -15,7 +15,7 @@ import samples
 from scripted_server import Command, ScriptedServer
 
 from warploom.domain.errors import LeaseLost
-from warploom.domain.tickets import Standing
+from warploom.domain.standings import Standing
 
 PRINT_CARDS = "import os; print(os.environ['CUDA_VISIBLE_DEVICES'], os.environ['WARPLOOM_LEASE'])"
 Start = Callable[..., subprocess.Popen[str]]

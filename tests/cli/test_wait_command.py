@@ -11,7 +11,7 @@ import samples
 from scripted_server import Command, ScriptedServer
 
 from warploom.domain.errors import NotFound
-from warploom.domain.tickets import Standing
+from warploom.domain.standings import Standing
 
 SERVER_CODE = (
     "fastapi",

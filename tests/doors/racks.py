@@ -8,6 +8,7 @@ import httpx
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
+from warploom.domain.callers import Role
 from warploom.domain.cards import (
     CardLane,
     CardState,
@@ -23,7 +24,6 @@ from warploom.domain.cards import (
 from warploom.domain.etas import EtaView, EtaWord, Pace, Span, at, measured_end, show_eta
 from warploom.domain.events import EventKind, EventView
 from warploom.domain.leases import Clock, Holder, Label, LeaseState
-from warploom.domain.sessions import Role
 from warploom.web.pages.router import pages_router
 from warploom.web.pages.sources import PageSources
 

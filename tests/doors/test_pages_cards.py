@@ -3,8 +3,8 @@
 from inspector import Inspector
 from racks import Shown, page_client
 
+from warploom.domain.callers import Role
 from warploom.domain.errors import NotAllowed, NotFound
-from warploom.domain.sessions import Role
 
 OWN = {"origin": "http://warploom.test", "sec-fetch-site": "same-origin"}
 DRAIN = "/dashboard/cards/local/0/drain"

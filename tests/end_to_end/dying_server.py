@@ -10,9 +10,9 @@ import msgspec
 
 from warploom.app import App, build_app
 from warploom.config import Settings
+from warploom.domain.callers import Caller
 from warploom.domain.hosts import Survey
 from warploom.domain.identifiers import parse_lease
-from warploom.domain.sessions import Caller
 
 
 async def release(app: App, agent: str, lease: str) -> None:

@@ -10,9 +10,9 @@ import pytest
 from survey_server import PATIENCE, SurveyServer
 
 from warploom.client.connection import Client
+from warploom.domain.callers import Caller, Role
 from warploom.domain.errors import ProviderMissing
 from warploom.domain.hosts import CardFact, Survey, SurveyAnswer
-from warploom.domain.sessions import Caller, Role
 from warploom.host.agent import HostAgent, Pace
 from warploom.host.fake import FakeProbe
 from warploom.host.fake_cards import FakeCards

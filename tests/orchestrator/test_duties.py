@@ -9,7 +9,7 @@ from support.rows import Sql
 from warploom.app import App
 from warploom.domain.cards import CardState
 from warploom.domain.health import Word
-from warploom.domain.tickets import Standing
+from warploom.domain.standings import Standing
 from warploom.orchestrator.duties import DUTIES, LEAD_TIME, Orchestrator, run_all
 from warploom.services.health import LEADER
 from warploom.store.leaders import give_lead_up, read_leader, take_lead

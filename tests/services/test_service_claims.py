@@ -10,8 +10,8 @@ from support.lab import Lab
 from support.rows import Sql
 from warploom.domain.errors import LeaseLost, MalformedInput, NotReady, NotYours, Taken
 from warploom.domain.failures import FailureClass
+from warploom.domain.standings import Standing
 from warploom.domain.tasks import NeedsWish, TaskState
-from warploom.domain.tickets import Standing
 
 
 async def test_the_next_task_is_the_oldest_of_the_most_urgent(lab: Lab) -> None:

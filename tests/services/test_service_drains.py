@@ -5,7 +5,7 @@ from support.lab import Lab, lease_of
 from support.rows import Sql, whole_database
 from warploom.domain.cards import CardState, Service
 from warploom.domain.errors import MalformedInput, NotAllowed, NotFound
-from warploom.domain.tickets import Standing
+from warploom.domain.standings import Standing
 
 
 async def state_of(lab: Lab, index: int = 0) -> tuple[CardState, Service]:

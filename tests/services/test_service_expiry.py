@@ -4,7 +4,7 @@ from support.databases import Clock
 from support.lab import Lab, lease_of, ticket_of
 from support.rows import Sql
 from warploom.domain.cards import CardState
-from warploom.domain.tickets import Standing
+from warploom.domain.standings import Standing
 
 
 async def test_a_lease_ends_after_a_whole_lease_time_of_silence_and_not_before(

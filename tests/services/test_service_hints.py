@@ -16,7 +16,7 @@ from warploom.domain.errors import NotFound
 from warploom.domain.health import Word
 from warploom.domain.identifiers import LeaseId, TaskId
 from warploom.domain.sessions import Actor
-from warploom.domain.tickets import Standing, TicketAnswer
+from warploom.domain.standings import Standing, TicketAnswer
 from warploom.embedded.valkey import Valkey
 from warploom.services import tickets as ticket_service
 

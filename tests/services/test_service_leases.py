@@ -6,11 +6,12 @@ import pytest
 from support.databases import Clock
 from support.lab import Lab, lease_of, ticket_of
 from support.rows import Sql, whole_database
+from warploom.domain.callers import Caller
 from warploom.domain.errors import LeaseLost, MalformedInput, NotFound, NotYours
 from warploom.domain.identifiers import LeaseId
 from warploom.domain.leases import LeaseAnswer, LeaseState
-from warploom.domain.sessions import Actor, Caller
-from warploom.domain.tickets import Standing
+from warploom.domain.sessions import Actor
+from warploom.domain.standings import Standing
 
 Call = Callable[[Lab, Actor, LeaseId], Awaitable[LeaseAnswer]]
 

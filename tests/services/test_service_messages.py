@@ -5,10 +5,11 @@ import pytest
 from support.databases import Clock
 from support.lab import Lab
 from support.rows import Sql, add_work, whole_database
+from warploom.domain.callers import Caller
 from warploom.domain.errors import MalformedInput, NotFound
 from warploom.domain.identifiers import TaskId, session_name
 from warploom.domain.messages import MessageView
-from warploom.domain.sessions import Actor, Caller
+from warploom.domain.sessions import Actor
 
 
 async def told(lab: Lab, name: str) -> list[str]:

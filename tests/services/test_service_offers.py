@@ -10,7 +10,7 @@ from warploom.domain.errors import LeaseLost, NotYours
 from warploom.domain.identifiers import LeaseId
 from warploom.domain.leases import LeaseState
 from warploom.domain.sessions import Actor
-from warploom.domain.tickets import Standing, TicketAnswer
+from warploom.domain.standings import Standing, TicketAnswer
 
 PAST_THE_OFFER = {"seconds": 181}
 

@@ -16,7 +16,7 @@ from warploom.config import Settings
 from warploom.domain.errors import Busy, Unreachable
 from warploom.domain.health import Word
 from warploom.domain.leases import LeaseState
-from warploom.domain.tickets import Standing
+from warploom.domain.standings import Standing
 from warploom.embedded.postgres import Postgres
 from warploom.store import database as database_module
 from warploom.store.database import Database

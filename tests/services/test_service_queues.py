@@ -6,7 +6,7 @@ from support.rows import Sql
 from warploom.domain.etas import EtaWord
 from warploom.domain.identifiers import LeaseId
 from warploom.domain.sessions import Actor
-from warploom.domain.tickets import Standing, TicketAnswer
+from warploom.domain.standings import Standing, TicketAnswer
 
 
 async def wait_in_line(lab: Lab, *wishes: tuple[str, dict[str, object]]) -> dict[str, TicketAnswer]:

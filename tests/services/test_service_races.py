@@ -13,7 +13,7 @@ from warploom.app import App
 from warploom.domain.errors import LeaseLost, WarploomError
 from warploom.domain.leases import LeaseState
 from warploom.domain.sessions import Actor
-from warploom.domain.tickets import Standing, TicketAnswer
+from warploom.domain.standings import Standing, TicketAnswer
 
 OpenApp = Callable[..., Awaitable[App]]
 

@@ -8,7 +8,7 @@ from support.lab import Lab, lease_of
 from support.rows import Sql, whole_database
 from warploom.domain.errors import Impossible, NotFound
 from warploom.domain.etas import EtaWord
-from warploom.domain.tickets import Standing, TicketAnswer
+from warploom.domain.standings import Standing, TicketAnswer
 
 
 def eta_of(answer: TicketAnswer) -> tuple[str, EtaWord]:

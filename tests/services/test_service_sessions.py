@@ -6,9 +6,10 @@ from support.databases import Clock
 from support.lab import Lab, lease_of
 from support.locks import somebody_waits
 from support.rows import Sql, whole_database
+from warploom.domain.callers import Caller, Role
 from warploom.domain.errors import MalformedInput
-from warploom.domain.hosts import ProcessIdentity
-from warploom.domain.sessions import Actor, Caller, Liveness, Role
+from warploom.domain.processes import ProcessIdentity
+from warploom.domain.sessions import Actor, Liveness
 from warploom.services.sessions import base_name
 
 SHELL, CLAUDE, OTHER = ProcessIdentity(400, 7), ProcessIdentity(300, 5), ProcessIdentity(200, 3)

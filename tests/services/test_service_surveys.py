@@ -6,12 +6,14 @@ import pytest
 from support.databases import Clock
 from support.lab import Lab, LabHost, lease_of
 from support.rows import Sql, whole_database
+from warploom.domain.callers import Caller
 from warploom.domain.cards import CardState
 from warploom.domain.errors import MalformedInput
-from warploom.domain.hosts import CardFault, ProcessIdentity
+from warploom.domain.hosts import CardFault
 from warploom.domain.identifiers import LeaseId
-from warploom.domain.sessions import Actor, Caller
-from warploom.domain.tickets import Standing, TicketAnswer
+from warploom.domain.processes import ProcessIdentity
+from warploom.domain.sessions import Actor
+from warploom.domain.standings import Standing, TicketAnswer
 
 
 async def state_of(lab: Lab, index: int = 0) -> tuple[CardState, str]:

@@ -9,7 +9,7 @@ import pytest
 from warploom.assets import asset_dir
 from warploom.cli.main import COMMANDS
 from warploom.domain.grants import grant_lines
-from warploom.domain.tickets import Standing, TicketAnswer
+from warploom.domain.standings import Standing, TicketAnswer
 from warploom.domain.toolsets import Toolset
 from warploom.mcp.door import tools_of
 

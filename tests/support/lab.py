@@ -5,10 +5,13 @@ from typing import Any
 from zlib import crc32
 
 from warploom.app import App
-from warploom.domain.hosts import CardFact, CardFault, ProcessFact, ProcessIdentity, Survey, SurveyAnswer
+from warploom.domain.callers import Caller, Role
+from warploom.domain.hosts import CardFact, CardFault, ProcessFact, Survey, SurveyAnswer
 from warploom.domain.identifiers import LeaseId, TaskId, parse_lease, parse_ticket
-from warploom.domain.sessions import Actor, Caller, Role
-from warploom.domain.tickets import Standing, TicketAnswer, Wish, read_wish
+from warploom.domain.processes import ProcessIdentity
+from warploom.domain.sessions import Actor
+from warploom.domain.standings import Standing, TicketAnswer, Wish
+from warploom.domain.tickets import read_wish
 from warploom.orchestrator.duties import run_all
 
 IDLE_MIB = 500

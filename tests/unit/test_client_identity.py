@@ -11,9 +11,9 @@ import pytest
 from warploom.client.identity import headers_of, server_url, session_process, shell_caller, written_url
 from warploom.client.processes import ancestors_of, command_of, identity_of, is_alive
 from warploom.config import Settings
+from warploom.domain.callers import Caller
 from warploom.domain.errors import MalformedInput
-from warploom.domain.hosts import ProcessIdentity
-from warploom.domain.sessions import Caller
+from warploom.domain.processes import ProcessIdentity
 
 TELL = """
 import os, json

@@ -9,8 +9,8 @@ import pytest
 
 from warploom.client.holdings import Holdings, claims_in, server_of
 from warploom.config import Settings
-from warploom.domain.hosts import ProcessIdentity
-from warploom.domain.sessions import Caller
+from warploom.domain.callers import Caller
+from warploom.domain.processes import ProcessIdentity
 
 CLIENT, SHELL, OTHER = ProcessIdentity(100, 1), ProcessIdentity(200, 2), ProcessIdentity(300, 3)
 OWN = Caller(process=SHELL, ancestors=[SHELL, CLIENT])

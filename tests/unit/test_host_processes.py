@@ -10,7 +10,8 @@ import psutil
 import pytest
 
 from warploom.client.processes import identity_of
-from warploom.domain.hosts import ProcessFact, ProcessIdentity, ProcessKind
+from warploom.domain.hosts import ProcessFact, ProcessKind
+from warploom.domain.processes import ProcessIdentity
 from warploom.host.processes import ProcessBook, short_command
 
 WAITS = "import sys; print('up', flush=True); sys.stdin.read()"

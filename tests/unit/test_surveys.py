@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warploom.domain.cards import Condition, Owner
-from warploom.domain.hosts import CardFact, CardFault, ProcessFact, ProcessIdentity, ProcessKind
+from warploom.domain.hosts import CardFact, CardFault, ProcessFact, ProcessKind
+from warploom.domain.processes import ProcessIdentity
 from warploom.domain.surveys import (
     Judgement,
     LeaseOnHost,

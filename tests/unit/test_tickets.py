@@ -11,16 +11,9 @@ from warploom.domain.cards import Condition, KnownCard, Service
 from warploom.domain.errors import Impossible, MalformedInput, NotFound
 from warploom.domain.identifiers import CardId, HostId
 from warploom.domain.leases import EnvStyle
+from warploom.domain.standings import Wish
 from warploom.domain.tasks import HeadStarts, Priority, parse_priority
-from warploom.domain.tickets import (
-    CardNeed,
-    Wish,
-    card_by_name,
-    fitting_cards,
-    parse_need,
-    read_wish,
-    resolve_cards,
-)
+from warploom.domain.tickets import CardNeed, card_by_name, fitting_cards, parse_need, read_wish, resolve_cards
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

@@ -8,9 +8,9 @@ from warploom.domain.claims import StepAnswer
 from warploom.domain.etas import EtaWord
 from warploom.domain.grants import grant_lines
 from warploom.domain.leases import LeaseAnswer
+from warploom.domain.standings import Standing, TicketAnswer
 from warploom.domain.tasks import ManyAnswer, TaskLine
 from warploom.domain.texts import spoken_list
-from warploom.domain.tickets import Standing, TicketAnswer
 
 _INDENT = " " * 8
 

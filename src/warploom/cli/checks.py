@@ -13,7 +13,7 @@ from warploom.client.processes import is_alive
 from warploom.config import Settings
 from warploom.domain.errors import WarploomError
 from warploom.domain.health import Check, Word
-from warploom.domain.hosts import ProcessIdentity
+from warploom.domain.processes import ProcessIdentity
 
 _LEAST_FREE_BYTES: Final = 512 * 2**20
 

@@ -96,7 +96,7 @@ class Reach:
         if not self.is_ours:
             return False
         from warploom.client.processes import is_alive
-        from warploom.domain.hosts import ProcessIdentity
+        from warploom.domain.processes import ProcessIdentity
 
         try:
             record = json.loads((self.settings.home / "run" / "daemon.json").read_text(encoding="utf-8"))

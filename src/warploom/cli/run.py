@@ -29,8 +29,8 @@ from warploom.cli.wait import await_card
 from warploom.client.processes import identity_of
 from warploom.domain.errors import Impossible, LeaseLost, WarploomError
 from warploom.domain.grants import grant_lines
+from warploom.domain.standings import Standing, TicketAnswer, Wish
 from warploom.domain.texts import spoken_duration, spoken_list, spoken_memory
-from warploom.domain.tickets import Standing, TicketAnswer, Wish
 
 app = typer.Typer(rich_markup_mode=None)
 

@@ -16,8 +16,8 @@ from warploom.client.holdings import Holdings, server_of
 from warploom.domain.errors import MalformedInput, NotFound, WarploomError
 from warploom.domain.grants import grant_lines
 from warploom.domain.identifiers import parse_ticket, ticket_name
+from warploom.domain.standings import Standing, TicketAnswer
 from warploom.domain.tasks import AwaitAnswer, ReadyAnswer, TaskState
-from warploom.domain.tickets import Standing, TicketAnswer
 
 app = typer.Typer(rich_markup_mode=None)
 

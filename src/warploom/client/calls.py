@@ -7,8 +7,8 @@ import msgspec
 
 from warploom.client.identity import headers_of
 from warploom.client.transport import Transport
+from warploom.domain.callers import Caller
 from warploom.domain.errors import NotAllowed, Unreachable, WarploomError, every_error
-from warploom.domain.sessions import Caller
 
 T = TypeVar("T")
 

@@ -17,7 +17,8 @@ from warploom.domain.events import EventPage, EventView
 from warploom.domain.health import Check, Health
 from warploom.domain.hosts import Orders, Survey, SurveyAnswer
 from warploom.domain.leases import LeaseAnswer
-from warploom.domain.tickets import Heartbeat, Me, TicketAnswer, Wish
+from warploom.domain.standings import TicketAnswer, Wish
+from warploom.domain.tickets import Heartbeat, Me
 
 _STREAM_SILENCE = 60.0
 _SPREAD = Random()  # noqa: S311  (spreads load, no secret; its own, so that nobody else's numbers depend on it)

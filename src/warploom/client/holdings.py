@@ -9,10 +9,10 @@ from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 from warploom.config import Settings
+from warploom.domain.callers import Caller
 from warploom.domain.errors import MalformedInput
-from warploom.domain.hosts import ProcessIdentity
 from warploom.domain.identifiers import lease_name, parse_lease, parse_task, task_name
-from warploom.domain.sessions import Caller
+from warploom.domain.processes import ProcessIdentity
 
 _FOLDER: Final = "claims"
 _KEPT_SECONDS: Final = 14 * 24 * 3600.0

@@ -9,9 +9,9 @@ from urllib.parse import quote
 
 from warploom.client.processes import ancestors_of, command_of
 from warploom.config import Settings
+from warploom.domain.callers import Caller
 from warploom.domain.errors import MalformedInput
-from warploom.domain.hosts import ProcessIdentity
-from warploom.domain.sessions import Caller
+from warploom.domain.processes import ProcessIdentity
 
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "fish", "ksh", "mksh", "csh", "tcsh", "nu", "pwsh", "xonsh"})
 _LONGEST_VALUE = 400

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from warploom.domain.hosts import ProcessIdentity
+from warploom.domain.processes import ProcessIdentity
 
 if sys.platform != "linux":  # where /proc tells it all, loading psutil would only slow every command down
     import psutil

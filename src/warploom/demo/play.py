@@ -14,12 +14,12 @@ from warploom.demo.outcomes import DemoFailed, Outcome, Run
 from warploom.demo.parts import Part
 from warploom.demo.stage import CARDS
 from warploom.demo.telling import Teller
+from warploom.domain.callers import Caller
 from warploom.domain.cards import CardState
 from warploom.domain.errors import WarploomError
 from warploom.domain.etas import EtaView, EtaWord
 from warploom.domain.events import EventKind, EventView
-from warploom.domain.sessions import Caller
-from warploom.domain.tickets import Standing
+from warploom.domain.standings import Standing
 
 PARTS: Final = (
     Part("claude-1", "train digits classifier", device="0", minutes=2, hidden=24, epochs=70, seed=1),

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from warploom.domain.errors import MalformedInput
+from warploom.domain.standings import TicketAnswer
 from warploom.domain.tasks import TaskAnswer, TaskState
-from warploom.domain.tickets import TicketAnswer
 
 MOST_CLAIMS = 20
 SHORTEST_LIFE = timedelta(seconds=10)

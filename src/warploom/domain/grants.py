@@ -1,8 +1,8 @@
 """The words with which a grant reaches its owner, the same in `warploom wait`, in a push and in a tool's answer."""
 
 from warploom.domain.leases import export_line
+from warploom.domain.standings import Standing, TicketAnswer
 from warploom.domain.texts import spoken_list
-from warploom.domain.tickets import Standing, TicketAnswer
 
 
 def grant_lines(answer: TicketAnswer) -> list[str]:

@@ -9,9 +9,9 @@ from enum import StrEnum
 from typing import Any, Final, Generic, TypeVar
 
 from warploom.domain.errors import MalformedInput
+from warploom.domain.standings import TicketAnswer
 from warploom.domain.tasks import TaskLine, TaskState
 from warploom.domain.texts import spoken_list
-from warploom.domain.tickets import TicketAnswer
 
 DEEPEST: Final = 10
 MOST_NODES: Final = 2_000

@@ -4,20 +4,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from warploom.domain.processes import ProcessIdentity as ProcessIdentity
+
 
 class ProcessKind(StrEnum):
     """What a process does on a card, as the driver says."""
 
     COMPUTE = "compute"
     GRAPHICS = "graphics"
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessIdentity:
-    """A process that cannot be taken for another: its number and its start, in clock ticks since the host's boot."""
-
-    pid: int
-    started: int
 
 
 @dataclass(frozen=True, slots=True)

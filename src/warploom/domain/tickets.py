@@ -4,14 +4,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from enum import StrEnum
 
 from warploom.domain.cards import Condition, KnownCard
 from warploom.domain.errors import Impossible, MalformedInput, NotFound
-from warploom.domain.etas import EtaView
 from warploom.domain.identifiers import CardId, HostId
 from warploom.domain.leases import EnvStyle, parse_env_style, run_length
 from warploom.domain.messages import MessageView
+from warploom.domain.standings import Standing as Standing
+from warploom.domain.standings import TicketAnswer as TicketAnswer
+from warploom.domain.standings import Wish as Wish
 from warploom.domain.tasks import Priority, TaskLine, parse_priority
 from warploom.domain.texts import one_line, optional_line, spoken_list, spoken_memory
 
@@ -168,23 +169,6 @@ class GpuRequest:
     """The idempotency key within project and agent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """A wish for cards as people and models write it; `read_wish` checks it."""
-
-    job: str
-    device: str = "any"
-    """'any', a card (`0`, `local/0`, a UUID), or several with commas between."""
-    cards: int = 1
-    memory_gib: float | None = None
-    model: str | None = None
-    minutes: float | None = None
-    priority: str = "p2"
-    env_style: str = "uuid"
-    purpose: str | None = None
-    """Asking again for the same purpose returns the same ticket; by default the job on that device."""
-
-
 def read_wish(wish: Wish) -> GpuRequest:
     """Check a wish and return the request; raises MalformedInput with one sentence for the first thing wrong."""
     job = one_line(wish.job, "job")
@@ -198,48 +182,6 @@ def read_wish(wish: Wish) -> GpuRequest:
         env_style=parse_env_style(wish.env_style),
         purpose=purpose or f"{job} on {','.join(need.named) or f'any {need.count}'}"[:300],
     )
-
-
-class Standing(StrEnum):
-    """Where a ticket stands, as its owner sees it."""
-
-    QUEUED = "queued"
-    OFFERED = "offered"
-    ACTIVE = "active"
-    PARKED = "parked"
-    ENDED = "ended"
-
-
-@dataclass(frozen=True, slots=True)
-class TicketAnswer:
-    """A ticket's standing: a lease with its exports, or a place in the queue with one reason and an ETA."""
-
-    ticket: str
-    title: str
-    state: Standing
-    next: str
-    agent: str = ""
-    cards: list[str] = field(default_factory=list[str])
-    lease: str | None = None
-    export: dict[str, str] | None = None
-    expires_at: datetime | None = None
-    place: int | None = None
-    reason: str | None = None
-    starts: EtaView | None = None
-    chain: list[str] = field(default_factory=list[str])
-    """Everything that stands between the ticket and its card, the dominant reason first."""
-    also_free: list[str] = field(default_factory=list[str])
-    deduplicated: bool = False
-    is_task: bool = False
-    """Whether it is a task of the graph, which ends with loom_done, and no mere request, which ends with gpu_release."""
-    notices: list[str] = field(default_factory=list[str])
-
-    @property
-    def ending(self) -> str:
-        """The call that ends its lease and gives the cards back."""
-        if self.is_task:
-            return f'loom_done("{self.ticket}", lease="{self.lease}")'
-        return f'gpu_release("{self.lease}")'
 
 
 @dataclass(frozen=True, slots=True)

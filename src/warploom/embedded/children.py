@@ -14,7 +14,7 @@ from pathlib import Path
 
 from warploom.client.processes import identity_of, is_alive
 from warploom.domain.errors import Unreachable
-from warploom.domain.hosts import ProcessIdentity
+from warploom.domain.processes import ProcessIdentity
 
 if sys.platform != "linux":  # Linux needs only /proc, and this is on the way of every start
     import psutil

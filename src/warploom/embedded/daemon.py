@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from warploom.client.processes import identity_of
 from warploom.config import PREFIX, Settings
 from warploom.domain.errors import WarploomError
-from warploom.domain.hosts import ProcessIdentity
+from warploom.domain.processes import ProcessIdentity
 from warploom.embedded.homes import Home, try_lock
 from warploom.embedded.keeper import Board, Halt, Keeper, Service, say
 from warploom.embedded.postgres import Postgres

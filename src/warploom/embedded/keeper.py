@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Protocol
 
 from warploom.domain.errors import WarploomError
-from warploom.domain.hosts import ProcessIdentity
+from warploom.domain.processes import ProcessIdentity
 from warploom.embedded.children import await_end, last_line
 from warploom.embedded.homes import Home
 from warploom.embedded.records import forget, write_record

@@ -20,7 +20,7 @@ from typing import Final
 
 from warploom.client.processes import identity_of
 from warploom.domain.errors import Unreachable
-from warploom.domain.hosts import ProcessIdentity
+from warploom.domain.processes import ProcessIdentity
 from warploom.embedded.binaries import Installation, find_postgres, postgres_folders
 from warploom.embedded.children import (
     Command,

@@ -11,7 +11,7 @@ from typing import Final
 
 from warploom.config import PREFIX, SETTINGS, Settings
 from warploom.domain.errors import Unreachable
-from warploom.domain.hosts import ProcessIdentity
+from warploom.domain.processes import ProcessIdentity
 from warploom.embedded.children import Command, end, spawn
 from warploom.embedded.homes import Home
 from warploom.embedded.records import living

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from warploom.client.processes import is_alive
-from warploom.domain.hosts import ProcessIdentity
+from warploom.domain.processes import ProcessIdentity
 from warploom.embedded.homes import Home
 
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from warploom.client.processes import identity_of
-from warploom.domain.hosts import ProcessIdentity
+from warploom.domain.processes import ProcessIdentity
 
 _SECONDS = 3.0
 _PROTOCOL = 3 << 16

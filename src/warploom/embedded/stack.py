@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from warploom.config import Settings
 from warploom.domain.errors import Unreachable, WarploomError
-from warploom.domain.hosts import ProcessIdentity
+from warploom.domain.processes import ProcessIdentity
 from warploom.embedded.children import Command, await_end, end, has_ended, last_line, spawn
 from warploom.embedded.homes import Home
 from warploom.embedded.postgres import Postgres

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from warploom.domain.errors import Unreachable
-from warploom.domain.hosts import ProcessIdentity
+from warploom.domain.processes import ProcessIdentity
 from warploom.embedded.binaries import find_valkey
 from warploom.embedded.children import (
     Command,

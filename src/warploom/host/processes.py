@@ -8,7 +8,8 @@ from pathlib import PurePath
 import psutil
 
 from warploom.client.processes import ancestors_of, command_of, identity_of
-from warploom.domain.hosts import ProcessFact, ProcessIdentity, ProcessKind
+from warploom.domain.hosts import ProcessFact, ProcessKind
+from warploom.domain.processes import ProcessIdentity
 
 _COMMAND_LIMIT = 80
 _LEASE_LIMIT = 24

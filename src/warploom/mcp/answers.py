@@ -8,8 +8,8 @@ import msgspec
 from warploom.domain.claims import Claim, ClaimAnswer
 from warploom.domain.etas import EtaView
 from warploom.domain.leases import LeaseAnswer
+from warploom.domain.standings import Standing, TicketAnswer
 from warploom.domain.tasks import ManyAnswer, ReadyAnswer, TaskAnswer, TaskLine
-from warploom.domain.tickets import Standing, TicketAnswer
 
 Answer = dict[str, Any]
 

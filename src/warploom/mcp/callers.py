@@ -7,8 +7,9 @@ from fastmcp.exceptions import ToolError
 from fastmcp.server.dependencies import get_http_headers, get_http_request
 
 from warploom.app import App
+from warploom.domain.callers import Caller, Role
 from warploom.domain.errors import WarploomError
-from warploom.domain.sessions import Actor, Caller, Role
+from warploom.domain.sessions import Actor
 from warploom.mcp.answers import Answer
 from warploom.telemetry.logs import get_logger
 

@@ -2,7 +2,8 @@
 
 from warploom.domain.identifiers import parse_ticket
 from warploom.domain.sessions import Actor
-from warploom.domain.tickets import Wish, read_wish
+from warploom.domain.standings import Wish
+from warploom.domain.tickets import read_wish
 from warploom.mcp.answers import Answer, ticket_answer
 from warploom.mcp.callers import Desk
 

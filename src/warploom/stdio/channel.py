@@ -12,7 +12,8 @@ from pydantic import BaseModel
 
 from warploom.domain.grants import grant_lines
 from warploom.domain.messages import MessageView
-from warploom.domain.tickets import Heartbeat, TicketAnswer
+from warploom.domain.standings import TicketAnswer
+from warploom.domain.tickets import Heartbeat
 
 CAPABILITY = "claude/channel"
 

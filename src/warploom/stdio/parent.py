@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from warploom.client.processes import ancestors_of, command_of, identity_of, is_alive
-from warploom.domain.hosts import ProcessIdentity
+from warploom.domain.processes import ProcessIdentity
 
 _LAUNCHERS = frozenset(
     ("uv", "uvx", "pipx", "poetry", "pdm", "hatch", "rye", "pixi", "conda", "mamba", "npx", "timeout")

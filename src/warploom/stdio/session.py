@@ -25,10 +25,10 @@ from warploom.client.holdings import Holdings, claims_in, server_of
 from warploom.client.identity import headers_of
 from warploom.client.markers import Completions
 from warploom.config import Settings
+from warploom.domain.callers import Caller
 from warploom.domain.errors import Unreachable, WarploomError
-from warploom.domain.hosts import ProcessIdentity
 from warploom.domain.instructions import INSTRUCTIONS
-from warploom.domain.sessions import Caller
+from warploom.domain.processes import ProcessIdentity
 from warploom.domain.tickets import Heartbeat
 from warploom.domain.toolsets import HEADER as TOOLSETS_HEADER
 from warploom.stdio.channel import CAPABILITY, Channel

@@ -8,10 +8,11 @@ from fastapi import Depends, Request
 from starlette.datastructures import Headers
 
 from warploom.app import App
+from warploom.domain.callers import Caller, Role
 from warploom.domain.errors import MalformedInput
-from warploom.domain.hosts import ProcessIdentity
+from warploom.domain.processes import ProcessIdentity
 from warploom.domain.readings import LARGEST_NUMBER, LARGEST_PID, MOST_ANCESTORS
-from warploom.domain.sessions import Actor, Caller, Role
+from warploom.domain.sessions import Actor
 
 _PROCESS = re.compile(r"([1-9][0-9]{0,9}):([0-9]{1,19})", re.ASCII)
 

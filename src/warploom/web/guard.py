@@ -14,8 +14,8 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from warploom.config import Settings
+from warploom.domain.callers import Role
 from warploom.domain.errors import NotAllowed, WarploomError
-from warploom.domain.sessions import Role
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1", "[::1]"})
 LARGEST_BODY = 4 * 2**20

@@ -6,7 +6,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 
 from warploom.domain.identifiers import parse_ticket
-from warploom.domain.tickets import TicketAnswer, Wish, read_wish
+from warploom.domain.standings import TicketAnswer, Wish
+from warploom.domain.tickets import read_wish
 from warploom.web.callers import TheActor, TheApp, read_caller, role_of
 
 router = APIRouter(prefix="/tickets", tags=["tickets"])

@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from warploom.domain.callers import Role
 from warploom.domain.cards import DrainAnswer, Rack
 from warploom.domain.events import EventView
-from warploom.domain.sessions import Role
 
 
 class ChangeService(Protocol):
