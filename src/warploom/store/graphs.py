@@ -31,7 +31,7 @@ from unnest(
 cross join lateral (
   (
     select task.id from task
-    where not wanted.newest_first and task.project_id = $1 and task.state = wanted.state::task_state and task.kind <> 'gpu'
+    where not wanted.newest_first and task.project_id = $1 and task.state = wanted.state::task_state
       and task.kind <> 'gpu' and task.kind <> 'idea'
     order by task.id
     limit $2
@@ -39,7 +39,7 @@ cross join lateral (
   union all
   (
     select task.id from task
-    where wanted.newest_first and task.project_id = $1 and task.state = wanted.state::task_state and task.kind <> 'gpu'
+    where wanted.newest_first and task.project_id = $1 and task.state = wanted.state::task_state
       and task.kind <> 'gpu' and task.kind <> 'idea'
     order by task.id desc
     limit $2
