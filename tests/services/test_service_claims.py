@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from support.databases import Clock
-from support.graphs import lease_number, make, state_of, task_number
+from support.graphs import finish, lease_number, make, state_of, task_number
 from support.lab import Lab
 from support.rows import Sql
 from warploom.domain.errors import LeaseLost, MalformedInput, NotReady, NotYours, Taken
@@ -115,8 +115,11 @@ async def test_a_lease_of_another_task_is_refused(lab: Lab) -> None:
 async def test_a_task_that_nobody_claimed_cannot_be_finished(lab: Lab) -> None:
     ada = await lab.agent("ada")
     task = await make(lab, ada, "unclaimed")
-    with pytest.raises(NotReady, match="hold no lease"):
+    with pytest.raises(NotReady, match="Claim it with"):
         await lab.app.claims.done(ada, task, None)
+    await finish(lab, ada, task)
+    with pytest.raises(NotReady, match="Nothing is left to do"):
+        await lab.app.claims.done(await lab.agent("bob"), task, None)
 
 
 async def test_a_task_that_waits_is_not_claimed_and_says_for_what(lab: Lab) -> None:

@@ -20,6 +20,15 @@ async def test_a_task_created_twice_is_one_task(lab: Lab) -> None:
     assert not (await lab.app.tasks.create(bob, TaskWish("Write the parser", "all of it"))).deduplicated
 
 
+async def test_a_task_that_became_urgent_is_still_the_same_and_one_that_says_something_else_is_not(lab: Lab) -> None:
+    ada = await lab.agent("ada")
+    task = await make(lab, ada, "once")
+    await lab.app.tasks.update(ada, task, TaskChanges(priority="p0", minutes=5))
+    assert (await lab.app.tasks.create(ada, TaskWish("once"))).task == f"T-{task}"
+    await lab.app.tasks.update(ada, task, TaskChanges(title="something else"))
+    assert not (await lab.app.tasks.create(ada, TaskWish("once"))).deduplicated
+
+
 async def test_a_key_names_one_task_even_when_that_is_done(lab: Lab) -> None:
     ada = await lab.agent("ada")
     first = await lab.app.tasks.create(ada, TaskWish("one", key="release-1"))

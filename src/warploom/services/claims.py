@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from warploom.domain.claims import Claim, ClaimAnswer, StepAnswer
-from warploom.domain.errors import LeaseLost, NotReady, Taken
+from warploom.domain.errors import NotReady, Taken
 from warploom.domain.etas import next_pace
 from warploom.domain.events import EventKind
 from warploom.domain.failures import FailureClass, delay_before, is_worth_trying
@@ -26,7 +26,7 @@ from warploom.services.changes import EVERYTHING, Change, Changes, graph_topic, 
 from warploom.services.convoys import Convoy
 from warploom.services.leases import LeaseService
 from warploom.services.projects import project_of
-from warploom.services.task_views import reason_of, show_task
+from warploom.services.task_views import next_step, reason_of, show_task
 from warploom.services.tasks import each, get, nothing_to_do, required_text
 from warploom.services.tickets import TicketService
 from warploom.services.waits import why_nothing_ready
@@ -404,19 +404,16 @@ def _refusal(found: Task) -> Taken | NotReady:
     return NotReady(f"{name} is {found.state.value}{f': {reason}' if reason else ''}.", another)
 
 
-def _unclaimed(found: Task) -> NotReady | LeaseLost:
-    name = task_name(found.task)
-    return NotReady(
-        f"{name} is {found.state.value}; you hold no lease on it.", f'Claim it first with loom_claim("{name}").'
-    )
+def _unclaimed(found: Task) -> NotReady:
+    return NotReady(f"{task_name(found.task)} is {found.state.value}; you hold no lease on it.", next_step(found))
 
 
-def _step(task: Task, next_step: str) -> StepAnswer:
+def _step(task: Task, following: str) -> StepAnswer:
     is_live = task.lease is not None and task.lease_state is not LeaseState.ENDED
     return StepAnswer(
         task=task_name(task.task),
         state=task.state,
-        next=next_step,
+        next=following,
         lease=lease_name(task.lease) if task.lease and is_live else None,
         expires_at=task.expires_at if is_live else None,
         reason=reason_of(task),

@@ -300,7 +300,7 @@ def required_text(text: str, field: str, limit: int = COMMENT_LIMIT) -> str:
     """Read a text that must not be empty."""
     clean = long_text(text, field, limit)
     if clean is None:
-        raise MalformedInput(f"The {field} is empty.", f"Give a {field} of 1 to {limit:,} characters.")
+        raise MalformedInput(f"The {field} is empty.", f"Write 1 to {limit:,} characters.")
     return clean
 
 

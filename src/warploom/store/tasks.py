@@ -112,7 +112,8 @@ set title = coalesce($2, title), context = case when $3 then $4 else context end
   done_when = case when $5 then $6 else done_when end, priority = coalesce($7, priority),
   head_start = coalesce($8, head_start), order_key = ready_at - coalesce($8, head_start),
   deadline_at = case when $9 then $10 else deadline_at end, max_attempts = coalesce($11, max_attempts),
-  run_time = coalesce($12, run_time), parent_id = case when $13 then $14 else parent_id end, fingerprint = null
+  run_time = coalesce($12, run_time), parent_id = case when $13 then $14 else parent_id end,
+  fingerprint = case when $2 is null and not ($3 or $5 or $13) then fingerprint end
 where id = $1
 returning id
 """
