@@ -99,11 +99,12 @@ async def run_loop(dsn: str, redis_url: str, layers: int, width: int, workers: i
         listed = (await _tool("loom_ready")(context, limit=10))["tasks"]
         if not listed:
             return -1
+        task = listed[0]["id"]
         try:
-            await _tool("loom_claim")(context, task_id=listed[0]["id"], agent_id=f"agent-{number}")
+            await _tool("loom_claim")(context, task_id=task, agent_id=f"agent-{number}")
+            await _tool("loom_done")(context, task_id=task, output={})
         except LoomError:
             return 0
-        await _tool("loom_done")(context, task_id=listed[0]["id"], output={})
         return 1
 
     rate = await repeat(workers, seconds, step)
