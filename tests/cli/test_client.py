@@ -8,7 +8,8 @@ import pytest
 import samples
 from scripted_server import ScriptedServer, Stream
 
-from warploom.client.connection import Client, pause_before
+from warploom.client.connection import Client
+from warploom.client.pauses import pause_before
 from warploom.domain.callers import Caller
 from warploom.domain.errors import (
     Busy,

@@ -7,10 +7,11 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from warploom.cli.answers import step_lines, tell_notices
+from warploom.cli.answers import tell_notices
 from warploom.cli.completions import settle_beside, write_down
 from warploom.cli.exits import Exit, table
 from warploom.cli.options import Json, NamedLease, Output, Task
+from warploom.cli.outcomes import step_lines
 from warploom.cli.output import present
 from warploom.cli.reach import Reach
 from warploom.client.completions import UNREACHED, tell

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from warploom.cli.answers import many_lines
 from warploom.cli.exits import Exit
 from warploom.cli.options import Json
+from warploom.cli.outcomes import many_lines
 from warploom.cli.output import present
 from warploom.cli.reach import Reach
 from warploom.cli.task_answers import list_lines

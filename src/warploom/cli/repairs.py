@@ -5,10 +5,11 @@ from typing import Annotated
 
 import typer
 
-from warploom.cli.answers import clock, many_lines, step_lines, tell_notices
+from warploom.cli.answers import clock, tell_notices
 from warploom.cli.claims import parse_output
 from warploom.cli.exits import Exit
 from warploom.cli.options import Json, Output, Task, Tasks, WhyNot
+from warploom.cli.outcomes import many_lines, step_lines
 from warploom.cli.output import present
 from warploom.cli.reach import Reach
 from warploom.cli.task_answers import list_lines

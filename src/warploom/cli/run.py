@@ -21,11 +21,12 @@ from warploom.cli.jobs import Job, Streams
 from warploom.cli.options import Cards, Device, EnvStyle, Json, MemoryGib, Minutes, Model, Priority, Purpose
 from warploom.cli.output import as_json_line, note
 from warploom.cli.progress import Progress
-from warploom.cli.reach import Reach
 from warploom.cli.relay import Relay
 from warploom.cli.signals import Signals, Stopped
 from warploom.cli.vigil import Vigil
-from warploom.cli.wait import await_card
+from warploom.cli.waits import await_card
+from warploom.cli.ways import Way
+from warploom.client.holder import HolderClient
 from warploom.client.processes import identity_of
 from warploom.domain.errors import Impossible, LeaseLost, WarploomError
 from warploom.domain.grants import grant_lines
@@ -73,15 +74,15 @@ def run(
     wish = Wish(job, device, cards, memory_gib, model, minutes, priority, env_style, key)
     if shutil.which(command[0]) is None:
         return _cannot_start(command[0], FileNotFoundError())
-    asked = CardRun(Reach(), command, reads_progress=progress, as_json=as_json)
+    asked = CardRun(Way(HolderClient), command, reads_progress=progress, as_json=as_json)
     return asked.run(wish, is_shared=purpose is not None)
 
 
 class CardRun:
     """One command on one lease, from the request to the release."""
 
-    def __init__(self, reach: Reach, command: Sequence[str], *, reads_progress: bool, as_json: bool) -> None:
-        self._reach = reach
+    def __init__(self, way: Way[HolderClient], command: Sequence[str], *, reads_progress: bool, as_json: bool) -> None:
+        self._way = way
         self._command = command
         self._reads_progress = reads_progress
         self._as_json = as_json
@@ -90,7 +91,7 @@ class CardRun:
         """Do it all and return the exit status. `is_shared`: another run may have asked for the same purpose."""
         with Signals() as signals:
             try:
-                answer = self._reach.call(lambda client: client.request(wish))
+                answer = self._way.call(lambda client: client.request(wish))
                 if is_shared:
                     _refuse_running_twin(answer)
                 return self._run_granted(self._obtain(answer, signals), signals)
@@ -117,23 +118,23 @@ class CardRun:
         while True:
             if answer.state is Standing.QUEUED:
                 with _spinner(is_quiet=self._as_json):
-                    answer = await_card(self._reach, ticket, None, _PATIENCE_SECONDS, quiet=True)
+                    answer = await_card(self._way, ticket, None, _PATIENCE_SECONDS, quiet=True)
             if answer.lease is None or not grant_lines(answer):
                 reason = f": {answer.reason}" if answer.reason else ""
                 raise LeaseLost(f"{ticket} is {answer.state.value}{reason}.", answer.next)
             if answer.state is Standing.ACTIVE or self._accept(answer.lease):
                 return answer
-            answer = self._reach.insist(lambda client: client.explain(ticket), _PATIENCE_SECONDS)
+            answer = self._way.insist(lambda client: client.explain(ticket), _PATIENCE_SECONDS)
 
     def _accept(self, lease: str) -> bool:
         with suppress(LeaseLost):
-            self._reach.insist(lambda client: client.accept(lease), _PATIENCE_SECONDS)
+            self._way.insist(lambda client: client.accept(lease), _PATIENCE_SECONDS)
             return True
         return False
 
     def _leave(self, ticket: str, reason: BaseException) -> None:
         try:
-            self._reach.client.leave(ticket)
+            self._way.client.leave(ticket)
         except WarploomError as error:
             note(f"{ticket} could not be taken out of its queue: {error.cause} An offer to it lapses by itself.")
             return
@@ -143,7 +144,7 @@ class CardRun:
     def _run_granted(self, answer: TicketAnswer, signals: Signals) -> int:
         """Run the command and release, whatever happens; only kill -9 leaves the release to the job's own end."""
         lease = answer.lease or ""
-        vigil = Vigil(self._reach, lease)
+        vigil = Vigil(self._way, lease)
         began = time.monotonic()
         code: int | None = None
         try:
@@ -172,21 +173,21 @@ class CardRun:
     def _relay(self, lease: str) -> Relay | None:
         if not self._reads_progress:
             return None
-        self._reach.client.close()  # the relay is a fork, and must not share a connection
+        self._way.client.close()  # the relay is a fork, and must not share a connection
 
         def send(progress: Progress) -> None:
-            self._reach.client.report(lease, progress.step, progress.total)
+            self._way.client.report(lease, progress.step, progress.total)
 
         return Relay(send)
 
     def _environment(self, answer: TicketAnswer) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if name not in _MASKS}
-        where = {"WARPLOOM_HOME": str(self._reach.settings.home), "WARPLOOM_URL": self._reach.client.url}
+        where = {"WARPLOOM_HOME": str(self._way.settings.home), "WARPLOOM_URL": self._way.client.url}
         return kept | where | (answer.export or {})
 
     def _release(self, ending: "_Ending") -> None:
         try:
-            self._reach.insist(lambda client: client.release(ending.lease), _RELEASE_PATIENCE_SECONDS)
+            self._way.insist(lambda client: client.release(ending.lease), _RELEASE_PATIENCE_SECONDS)
         except LeaseLost as error:
             note(f"{ending.lease} was over before the command was: {error.cause}")
         except WarploomError as error:

@@ -2,9 +2,15 @@
 
 import threading
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
-from warploom.cli.reach import Reach
+from warploom.cli.ways import Way
+from warploom.client.holder import HolderClient
 from warploom.domain.errors import WarploomError
+
+if TYPE_CHECKING:
+    from warploom.cli.reach import Reach
+    from warploom.domain.cards import Rack
 
 _LONGEST_INTERVAL = timedelta(seconds=15)
 _FIRST_LOOK_SECONDS = 2.0
@@ -13,8 +19,8 @@ _FIRST_LOOK_SECONDS = 2.0
 class Vigil:
     """Beats from a thread of its own until stopped; a beat that fails is made up for by the next one."""
 
-    def __init__(self, reach: Reach, lease: str) -> None:
-        self._reach = reach
+    def __init__(self, way: Way[HolderClient], lease: str) -> None:
+        self._way = way
         self._lease = lease
         self._over = threading.Event()
         self.peak_mib: int | None = None
@@ -29,18 +35,20 @@ class Vigil:
         self._over.set()
 
     def _watch(self) -> None:
-        interval = min(_LONGEST_INTERVAL, self._reach.settings.lease_time / 4).total_seconds()
+        interval = min(_LONGEST_INTERVAL, self._way.settings.lease_time / 4).total_seconds()
         wait = min(_FIRST_LOOK_SECONDS, interval)
+        reach: Reach | None = None
         while not self._over.wait(wait):
             wait = interval
+            reach = reach or self._way.widened()  # only now: most commands have ended before
             try:
-                self._reach.client.heartbeat()
-                self._look()
+                reach.client.heartbeat()
+                self._look(reach.client.rack())
             except WarploomError:
                 continue
 
-    def _look(self) -> None:
-        lanes = [lane for host in self._reach.client.rack().hosts for lane in host.cards]
+    def _look(self, rack: "Rack") -> None:
+        lanes = [lane for host in rack.hosts for lane in host.cards]
         own = [lane.lease_mib for lane in lanes if lane.holder and lane.holder.lease == self._lease]
         used = sum(mib for mib in own if mib is not None)
         if used:

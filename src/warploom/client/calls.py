@@ -1,6 +1,6 @@
 """One call of our own HTTP API: sent with the caller's headers, answered with the domain's values or its errors."""
 
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -18,12 +18,25 @@ _ERRORS: dict[str, type[WarploomError]] = {error.code: error for error in every_
 
 
 class Calls:
-    """What the calls about every noun stand on: a connection to one server on behalf of one caller."""
+    """What the calls about every noun stand on: a connection to one server on behalf of one caller.
+
+    Safe to use from several threads.
+    """
 
     def __init__(self, url: str, caller: Caller | None = None, key: str | None = None) -> None:
         self.url = url.rstrip("/")
         self._transport = Transport(url)
         self._headers = {"Accept": "application/json", **headers_of(caller or Caller(), key)}
+
+    def close(self) -> None:
+        """Close the kept connections."""
+        self._transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _call(self, method: str, path: str, kind: type[T], body: Any = None, seconds: float = ANSWER_SECONDS) -> T:
         content = None if body is None else msgspec.json.encode(body)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import timedelta
 
-from warploom.client.connection import pause_before
+from warploom.client.pauses import pause_before
 from warploom.domain.cards import Condition
 from warploom.domain.hosts import Survey, SurveyAnswer
 from warploom.domain.texts import spoken_list, spoken_memory

@@ -5,7 +5,8 @@ import threading
 from collections.abc import Callable
 from datetime import timedelta
 
-from warploom.client.connection import Client, pause_before
+from warploom.client.connection import Client
+from warploom.client.pauses import pause_before
 from warploom.domain.errors import WarploomError
 from warploom.domain.events import EventKind
 from warploom.domain.tickets import Heartbeat
