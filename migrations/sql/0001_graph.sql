@@ -1,5 +1,16 @@
 -- What holds the graph together, whoever writes to it: no cycles, true counters, and nothing left waiting for what
--- will not come. Locks go down the graph: an upstream task before those that depend on it, those in order of number.
+-- will not come. Locks go down the graph: the edges of a project first, then an upstream task before those that depend on it.
+
+-- Edges of a project are written, and tasks of it given up or taken up again, by one writer at a time.
+create function lock_graph(project bigint) returns void language sql as $$
+  select pg_advisory_xact_lock(hashtextextended('dependency', project))
+$$;
+
+-- The order in which tasks are locked together. What depends on a task was made after it as a rule, so that its number is the
+-- higher one; but an epic is made before its tasks, and an outer one before an inner one.
+create function lock_place(kind task_kind, id bigint) returns bigint language sql immutable as $$
+  select case when kind = 'epic' then 9223372036854775807 - id else id end
+$$;
 
 -- Walks up from some tasks and raises an exception that names a cycle, if there is one. Every edge is walked once, depth
 -- first, no matter how many paths there are. A plan that was made for a few tasks would take minutes for many.
@@ -91,7 +102,7 @@ begin
   for project in
     select distinct task.project_id from added join task on task.id = added.task_id order by 1
   loop
-    perform pg_advisory_xact_lock(hashtextextended('dependency', project));
+    perform lock_graph(project);
   end loop;
   if exists (select from added join dependency on dependency.upstream_id = added.task_id) then
     perform walk_upstream(array(select distinct upstream_id from added));
@@ -131,7 +142,7 @@ begin
       select task.id, given.met, task.state as was
       from unnest(waiting, met) as given (id, met)
       join task on task.id = given.id
-      order by task.id
+      order by lock_place(task.kind, task.id)
       for no key update of task
     ), moved as (
       update task
@@ -175,22 +186,27 @@ begin
 end
 $$;
 
--- Marks everything that waits, directly or not, for a task that will not be done.
+-- Marks everything that waits, directly or not, for a task that will not be done; the way to it may lead through what
+-- another one blocks. Nobody may add a way meanwhile, or take away the last one.
 create function block_downstream(culprit bigint) returns void language plpgsql as $$
 declare
   project bigint;
   blocked bigint[];
 begin
+  if not exists (select from dependency where upstream_id = culprit and not waived) then
+    return;
+  end if;
+  perform lock_graph(project_id) from task where id = culprit;
   with recursive down (id) as (
     select task.id from dependency join task on task.id = dependency.task_id
     where dependency.upstream_id = culprit and not dependency.waived
-      and (task.state = 'pending' or task.culprit_id = culprit)
+      and (task.state = 'pending' or task.culprit_id is not null)
     union
     select task.id from down join dependency on dependency.upstream_id = down.id join task on task.id = dependency.task_id
-    where not dependency.waived and (task.state = 'pending' or task.culprit_id = culprit)
+    where not dependency.waived and (task.state = 'pending' or task.culprit_id is not null)
   ), held as (
     select task.id from task where task.id in (select id from down) and task.state = 'pending'
-    order by task.id
+    order by lock_place(task.kind, task.id)
     for no key update
   ), moved as (
     update task set state = 'blocked', culprit_id = culprit from held
@@ -215,8 +231,14 @@ declare
   other bigint;
   freed bigint[];
 begin
+  if not exists (select from dependency where upstream_id = culprit)
+    and not exists (select from task where culprit_id = culprit)
+  then
+    return;
+  end if;
+  perform lock_graph(project_id) from task where id = culprit;
   with held as (
-    select id from task where culprit_id = culprit order by id for no key update
+    select id from task where culprit_id = culprit order by lock_place(kind, id) for no key update
   ), moved as (
     update task set state = 'pending', culprit_id = null from held
     where task.id = held.id and task.culprit_id = culprit
@@ -235,16 +257,37 @@ begin
 end
 $$;
 
+-- Lets everything wait again that is blocked at or behind some tasks, to which a way was closed; what is blocked by another
+-- way is blocked again by that one.
+create function unblock_behind(starts bigint[]) returns void language plpgsql as $$
+declare
+  culprit bigint;
+begin
+  for culprit in
+    with recursive down (id) as (
+      select unnest(starts)
+      union
+      select task.id from down join dependency on dependency.upstream_id = down.id join task on task.id = dependency.task_id
+      where not dependency.waived and (task.state = 'pending' or task.culprit_id is not null)
+    )
+    select distinct task.culprit_id from down join task on task.id = down.id where task.culprit_id is not null order by 1
+  loop
+    perform unblock_downstream(culprit);
+  end loop;
+end
+$$;
+
 -- A task was done: its edges are met.
 create function on_done() returns trigger language plpgsql as $$
 declare
   waiting bigint[];
   met int[];
 begin
-  if old.culprit_id is not null then
-    perform unblock_downstream(old.culprit_id);
-  elsif is_lost(old.state, old.retry_at) then
+  if is_lost(old.state, old.retry_at) then
     perform unblock_downstream(new.id);
+  end if;
+  if old.culprit_id is not null or is_lost(old.state, old.retry_at) then
+    perform unblock_behind(array[new.id]);
   end if;
   select array_agg(task_id), array_agg(1) into waiting, met
   from dependency where upstream_id = new.id and not waived;
@@ -262,6 +305,9 @@ create function on_lost() returns trigger language plpgsql as $$
 begin
   if new.state = 'cancelled' and new.parent_id is not null then
     update dependency set waived = true where task_id = new.parent_id and upstream_id = new.id and not waived;
+  end if;
+  if old.culprit_id is not null then
+    perform unblock_behind(array[new.id]);
   end if;
   perform block_downstream(new.id);
   return null;
@@ -287,13 +333,31 @@ create trigger task_found after update of state on task for each row
     and not (new.state in ('cancelled', 'dead_letter', 'done') or (new.state = 'failed' and new.retry_at is null))
   ) execute function on_found();
 
+-- A task waits again that was over or that somebody had: for what will not be done it must not.
+create function on_waiting() returns trigger language plpgsql as $$
+declare
+  culprit bigint;
+begin
+  select min(coalesce(task.culprit_id, task.id)) into culprit
+  from dependency join task on task.id = dependency.upstream_id
+  where dependency.task_id = new.id and not dependency.waived
+    and (is_lost(task.state, task.retry_at) or task.culprit_id is not null);
+  if culprit is not null then
+    perform block_downstream(culprit);
+  end if;
+  return null;
+end
+$$;
+create trigger task_waits after update of state on task for each row
+  when (new.state = 'pending' and old.state <> 'pending' and pg_trigger_depth() = 0) execute function on_waiting();
+
 -- New edges: count what is not done yet. An upstream task that is being finished right now is waited for first. The
 -- first edges of a task are all that its counter counts, so that tasks may be written with the right one beforehand.
 create function on_edges_added() returns trigger language plpgsql as $$
 declare
   culprit bigint;
 begin
-  perform from task where id in (select upstream_id from added) order by id for share;
+  perform from task where id in (select upstream_id from added) order by lock_place(kind, id) for share;
   with due as (
     select added.task_id, count(*) as edges, count(*) filter (where task.state <> 'done' and not added.waived) as open
     from added join task on task.id = added.upstream_id
@@ -306,7 +370,7 @@ begin
     select task.id, told.open, told.are_first
     from task join told on told.task_id = task.id
     where case when told.are_first then task.unmet <> told.open else told.open > 0 end
-    order by task.id
+    order by lock_place(task.kind, task.id)
     for no key update of task
   )
   update task
@@ -328,18 +392,22 @@ $$;
 create trigger dependency_counted after insert on dependency
   referencing new table as added for each statement execute function on_edges_added();
 
+-- Before an edge stops to count: its upstream task stays as it is until that is counted, or has been finished already.
+create function hold_upstream() returns trigger language plpgsql as $$
+begin
+  perform from task where id = old.upstream_id for share;
+  return case when tg_op = 'DELETE' then old else new end;
+end
+$$;
+create trigger dependency_held before update or delete on dependency for each row execute function hold_upstream();
+
 -- Edges that count no more: they were removed or waived.
 create function on_edges_gone() returns trigger language plpgsql as $$
 declare
-  culprit bigint;
   waiting bigint[];
   met int[];
 begin
-  for culprit in
-    select distinct task.culprit_id from gone join task on task.id = gone.task_id where task.culprit_id is not null order by 1
-  loop
-    perform unblock_downstream(culprit);
-  end loop;
+  perform unblock_behind(array(select task_id from gone));
   select array_agg(task_id), array_agg(edges) into waiting, met
   from (
     select gone.task_id, count(*)::int as edges
@@ -356,16 +424,10 @@ create trigger dependency_removed after delete on dependency
 
 create function on_edges_waived() returns trigger language plpgsql as $$
 declare
-  culprit bigint;
   waiting bigint[];
   met int[];
 begin
-  for culprit in
-    select distinct task.culprit_id from changed join task on task.id = changed.task_id
-    where task.culprit_id is not null and changed.waived order by 1
-  loop
-    perform unblock_downstream(culprit);
-  end loop;
+  perform unblock_behind(array(select task_id from changed where waived));
   select array_agg(task_id), array_agg(edges) into waiting, met
   from (
     select changed.task_id, count(*)::int as edges

@@ -16,7 +16,7 @@ with recursive lost (id) as (
   select dependency.task_id from lost join dependency on dependency.upstream_id = lost.id and not dependency.waived
   union
   select dependency.task_id from behind join dependency on dependency.upstream_id = behind.id and not dependency.waived
-  join task on task.id = behind.id and task.state in ('pending', 'blocked')
+  join task on task.id = behind.id and (task.state = 'pending' or task.culprit_id is not null)
 )
 """
 

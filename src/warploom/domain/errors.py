@@ -102,6 +102,10 @@ class Busy(WarploomError):
     status = 503
 
 
+class Collision(Busy):
+    """Another change came in between and nothing was changed; the server has repeated it a few times already."""
+
+
 class Unreachable(WarploomError):
     """The server, the database or the host could not be reached."""
 

@@ -1,10 +1,14 @@
 """One change: a transaction, the events written in it, and the hints that follow its commit."""
 
-from collections.abc import AsyncGenerator, Iterable
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
-from typing import Any
+from functools import wraps
+from random import Random
+from typing import Any, ParamSpec, TypeVar
 
 from warploom.bus.hints import Bus
+from warploom.domain.errors import Collision
 from warploom.domain.events import EventKind
 from warploom.domain.identifiers import CardId, HostId, LeaseId, ProjectId, SessionId, TaskId
 from warploom.domain.texts import spoken_list
@@ -12,6 +16,11 @@ from warploom.store.database import Connection, Database
 from warploom.store.events import insert_events
 
 EVERYTHING = "events"
+Given = ParamSpec("Given")
+Answer = TypeVar("Answer")
+
+_PAUSES = (0.01, 0.05, 0.2)
+_random = Random()  # noqa: S311  (spreads repetitions, no secret)
 
 
 def ticket_topic(task: TaskId) -> str:
@@ -94,6 +103,23 @@ class Changes:
             await change.write_events()
         if change.topics:
             self.bus.publish(change.topics)
+
+
+def repeated(
+    change: Callable[Given, Coroutine[Any, Any, Answer]],
+) -> Callable[Given, Coroutine[Any, Any, Answer]]:
+    """Repeat what is one change, all or nothing, when it met another one: three times, after pauses that differ, then give up."""
+
+    @wraps(change)
+    async def until_alone(*given: Given.args, **options: Given.kwargs) -> Answer:
+        for pause in _PAUSES:
+            try:
+                return await change(*given, **options)
+            except Collision:
+                await asyncio.sleep(pause * _random.uniform(0.5, 1.5))
+        return await change(*given, **options)
+
+    return until_alone
 
 
 def names(cards: Iterable[str]) -> str:

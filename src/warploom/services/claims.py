@@ -1,12 +1,9 @@
 """Claims: an agent takes tasks, goes on with them and ends them; every write compares the holder."""
 
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from functools import partial
-from itertools import islice
+from datetime import timedelta
 from random import Random
 from typing import Any
 
@@ -15,20 +12,21 @@ from warploom.domain.errors import NotReady, Taken
 from warploom.domain.etas import next_pace
 from warploom.domain.events import EventKind
 from warploom.domain.failures import FailureClass, delay_before, is_worth_trying
-from warploom.domain.identifiers import LeaseId, ProjectId, TaskId, lease_name, task_name
+from warploom.domain.identifiers import LeaseId, TaskId, lease_name, task_name
 from warploom.domain.leases import LeaseEnd, LeaseState
 from warploom.domain.outputs import read_output
 from warploom.domain.sessions import Actor, Role
 from warploom.domain.tasks import ManyAnswer, TaskKind, TaskState
 from warploom.domain.texts import REASON_LIMIT, one_line, optional_line
 from warploom.domain.tickets import Standing, TicketAnswer
-from warploom.services.changes import EVERYTHING, Change, Changes, graph_topic, ticket_topic
+from warploom.services.changes import EVERYTHING, Change, Changes, graph_topic, repeated, ticket_topic
 from warploom.services.convoys import Convoy
 from warploom.services.leases import LeaseService
 from warploom.services.projects import project_of
 from warploom.services.task_views import next_step, reason_of, show_task
 from warploom.services.tasks import each, get, nothing_to_do, required_text
 from warploom.services.tickets import TicketService
+from warploom.services.turns import Turns, Wish
 from warploom.services.waits import why_nothing_ready
 from warploom.store import claims as claim_store
 from warploom.store import convoys as convoy_store
@@ -41,7 +39,6 @@ from warploom.store.leases import Ended, Ending
 from warploom.store.tasks import Task
 
 BRANCH_LIMIT = 300
-_MEMORY_SECONDS = 0.2
 _MOST_TRIED = 20
 
 
@@ -54,16 +51,6 @@ class AttemptRules:
     most: timedelta
 
 
-@dataclass(slots=True)
-class _Memory:
-    """What the last search of a project found, believed for a moment: below `watermark` nothing was ready, and what
-    needs something special could not have it."""
-
-    until: float
-    watermark: datetime | None = None
-    past_special: bool = False
-
-
 class ClaimService:
     """What an agent can do with tasks. Those without cards are claimed and finished in one statement each, together with
     what other callers claim and finish at the same moment."""
@@ -74,8 +61,7 @@ class ClaimService:
         self._tickets = tickets
         self._rules = rules
         self._random = Random()  # noqa: S311  (spreads load, no secret)
-        self._memories: dict[ProjectId, _Memory] = {}
-        self._claiming: dict[ProjectId, Convoy[Sequence[Taker], list[Task]]] = {}
+        self._turns = Turns(changes.database)
         self._finishing = Convoy(self._finish)
 
     async def claim(
@@ -106,6 +92,7 @@ class ClaimService:
             tasks, lambda task: self._claim_one(actor, task, rules), "They are yours; loom_me lists their leases."
         )
 
+    @repeated
     async def heartbeat(
         self, actor: Actor, task: TaskId, lease: LeaseId | None, progress: str | None = None, percent: int | None = None
     ) -> StepAnswer:
@@ -142,6 +129,7 @@ class ClaimService:
             )
         return await self._done_slowly(actor, task, lease, kept, where)
 
+    @repeated
     async def fail(
         self,
         actor: Actor,
@@ -153,6 +141,7 @@ class ClaimService:
         """End an attempt that failed: tried again later, or a dead letter when that is no use or was enough."""
         why = one_line(reason, "reason", REASON_LIMIT)
         async with self._changes.begin() as change:
+            await task_store.lock_graph(change.conn, (await get(change.conn, task)).project)
             held, is_live = await self._hold(change, actor, task, lease, ended_as=LeaseEnd.FAILED)
             if not is_live:
                 return _step(held, "It was said already; nothing to do.")
@@ -169,6 +158,7 @@ class ClaimService:
             return _step(held, "It is tried again by itself; take another task with loom_claim().")
         return _step(held, "It is a dead letter: what depends on it is blocked until somebody decides.")
 
+    @repeated
     async def escalate(self, actor: Actor, task: TaskId, lease: LeaseId | None, message: str) -> StepAnswer:
         """Ask people for help: the task waits for an answer, and the claim ends without counting as an attempt."""
         text = required_text(message, "message")
@@ -184,14 +174,14 @@ class ClaimService:
             held = await get(change.conn, task)
         return _step(held, "It waits for an answer; take another task with loom_claim().")
 
+    @repeated
     async def _finish(self, words: Sequence[Word]) -> list[Finished | None]:
         """Finish what several callers say is done in one statement."""
         async with self._changes.database.connection() as conn:
             return await convoy_store.finish_together(conn, words)
 
     async def _claim_one(self, actor: Actor, task: TaskId, rules: ClaimRules) -> ClaimAnswer:
-        async with self._changes.database.connection() as conn:
-            claimed = await claim_store.claim_these(conn, actor, rules, [task])
+        claimed = await self._claim_these(actor, rules, [task])
         if claimed:
             return self._won(claimed)
         async with self._changes.database.connection() as conn:
@@ -205,46 +195,29 @@ class ClaimService:
             return await self._claim_with_resources(replace(actor, project=found.project), found, rules)
         raise _refusal(found)
 
+    @repeated
+    async def _claim_these(self, actor: Actor, rules: ClaimRules, tasks: Sequence[TaskId]) -> list[Task]:
+        async with self._changes.database.connection() as conn:
+            return await claim_store.claim_these(conn, actor, rules, tasks)
+
     async def _claim_next(self, actor: Actor, count: int, rules: ClaimRules) -> ClaimAnswer:
-        convoy = self._claiming.setdefault(actor.project, Convoy(partial(self._take, actor.project)))
-        found = await convoy.call([Taker(actor, rules)] * count)
-        if found:
-            return self._won(found)
-        memory = self._recall(actor.project)
-        if memory.watermark is not None:
-            self._memories.pop(actor.project, None)
-            return await self._claim_next(actor, count, rules)
-        if not memory.past_special:
+        """Claim what needs nothing but its turn, then what needs something special, then what stands behind that."""
+        takers = [Taker(actor, rules)] * count
+        catch = await self._turns.take(actor.project, Wish(takers))
+        if not catch.tasks and not catch.past_special:
             async with self._changes.database.connection() as conn:
                 await project_of(conn, actor, None, for_writing=True)
             special = await self._claim_special(actor, rules)
             if special is not None:
                 return special
-            memory.past_special = True
-            return await self._claim_next(actor, count, rules)
-        self._memories.pop(actor.project, None)
+            self._turns.pass_special(actor.project)
+            catch = await self._turns.take(actor.project, Wish(takers, past_special=True))
+        if catch.tasks:
+            return self._won(catch.tasks)
+        self._turns.forget(actor.project)
         return await self._wait_for_cards(actor) or await self._none(actor)
 
-    async def _take(self, project: ProjectId, wishes: Sequence[Sequence[Taker]]) -> list[list[Task]]:
-        """Claim for several callers in one statement, in the order in which they came."""
-        memory = self._recall(project)
-        takers = [taker for wish in wishes for taker in wish]
-        async with self._changes.database.connection() as conn:
-            found = await convoy_store.claim_together(
-                conn, project, takers, watermark=memory.watermark, past_special=memory.past_special
-            )
-        if found:
-            memory.watermark = max(order_key for _, order_key in found)
-        tasks = iter([task for task, _ in found])
-        return [list(islice(tasks, len(wish))) for wish in wishes]
-
-    def _recall(self, project: ProjectId) -> _Memory:
-        now = time.monotonic()
-        memory = self._memories.get(project)
-        if memory is None or memory.until < now:
-            memory = self._memories[project] = _Memory(now + _MEMORY_SECONDS)
-        return memory
-
+    @repeated
     async def _claim_special(self, actor: Actor, rules: ClaimRules) -> ClaimAnswer | None:
         """Claim the first task whose resources are free or whose cards may be had at once; None when there is none."""
         async with self._changes.database.connection() as conn:
@@ -280,6 +253,7 @@ class ClaimService:
         claim = Claim(shown, ticket.lease, ticket.expires_at, ticket.cards, ticket.export)
         return ClaimAnswer([claim], ticket.next)
 
+    @repeated
     async def _claim_with_resources(self, actor: Actor, found: Task, rules: ClaimRules) -> ClaimAnswer:
         async with self._changes.database.connection() as conn:
             capabilities = await claim_store.capabilities_of(conn, actor.session)
@@ -314,6 +288,7 @@ class ClaimService:
             ideas = await task_store.count_ideas(conn, actor.project)
         return ClaimAnswer([], nothing_to_do(ideas), reason=reason, ideas=ideas)
 
+    @repeated
     async def _done_slowly(
         self, actor: Actor, task: TaskId, lease: LeaseId | None, output: Any, branch: str | None
     ) -> StepAnswer:

@@ -23,7 +23,7 @@ from warploom.domain.plans import (
 )
 from warploom.domain.sessions import Actor
 from warploom.domain.tasks import HeadStarts, TaskLine, TaskState
-from warploom.services.changes import Change, Changes
+from warploom.services.changes import Change, Changes, repeated
 from warploom.services.projects import hold_project, project_of
 from warploom.services.task_views import show_lines
 from warploom.services.tasks import get
@@ -80,6 +80,7 @@ class GraphService:
         async with self._changes.database.connection() as conn:
             return await explain_task(conn, await get(conn, task), ticket)
 
+    @repeated
     async def import_plan(
         self, actor: Actor, plan: dict[str, Any], *, check_only: bool = False, project: str | None = None
     ) -> ImportAnswer:

@@ -20,7 +20,7 @@ from warploom.domain.surveys import (
     tell_process,
 )
 from warploom.domain.texts import spoken_duration, spoken_memory
-from warploom.services.changes import Change, Changes, host_topic
+from warploom.services.changes import Change, Changes, host_topic, repeated
 from warploom.services.grants import GrantTimes, Round, grant_possible
 from warploom.services.queues import widen_queues
 from warploom.store import cards as card_store
@@ -47,6 +47,7 @@ class HostService:
         self._times = times
         self._rules = rules
 
+    @repeated
     async def record_survey(self, name: str, survey: Survey) -> SurveyAnswer:
         """Judge every card by one survey, keep leases alive whose processes were seen, and grant what became possible.
 

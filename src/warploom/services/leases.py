@@ -22,15 +22,17 @@ from warploom.domain.sessions import Actor, Role
 from warploom.domain.tasks import TaskKind, TaskState
 from warploom.domain.texts import REASON_LIMIT, one_line, spoken_duration
 from warploom.domain.tickets import CardNeed, room_for
-from warploom.services.changes import Change, Changes, names
+from warploom.services.changes import Change, Changes, names, repeated
 from warploom.services.grants import GrantTimes, Round, grant_possible
 from warploom.store import cards as card_store
 from warploom.store import claims as claim_store
 from warploom.store import leases as lease_store
 from warploom.store import sessions as session_store
+from warploom.store import tasks as task_store
 from warploom.store import tickets as ticket_store
 from warploom.store.database import Connection
 from warploom.store.leases import Ended, Ending, Lease
+from warploom.store.tasks import Task
 from warploom.store.tickets import Ticket
 
 
@@ -49,6 +51,7 @@ class LeaseService:
         self._times = times
         self._offers = offers
 
+    @repeated
     async def accept(self, actor: Actor, lease: LeaseId) -> LeaseAnswer:
         """Take an offered lease up; accepting an active one again is success."""
         async with self._changes.begin() as change:
@@ -56,6 +59,7 @@ class LeaseService:
             held = await _get(change.conn, lease)
         return _answer(held, f'Start the job now; call gpu_release("{lease_name(lease)}") when it ends.')
 
+    @repeated
     async def extend(self, actor: Actor, lease: LeaseId, minutes: float, reason: str) -> LeaseAnswer:
         """Move the declared end out, for an honest queue; it ends nothing either way."""
         by, why = run_length(minutes), one_line(reason, "reason", REASON_LIMIT)
@@ -71,6 +75,7 @@ class LeaseService:
             held = await _get(change.conn, lease)
         return _answer(held, "Those who wait see the new end.")
 
+    @repeated
     async def report(self, lease: LeaseId, step: int, total: int | None, actor: Actor | None = None) -> LeaseAnswer:
         """Note a holder's progress. A training process may report without a session: it can change nothing else."""
         check_step(step, total)
@@ -82,6 +87,7 @@ class LeaseService:
             held = await _get(change.conn, lease)
         return _answer(held, "Those who wait see your progress.")
 
+    @repeated
     async def release(self, actor: Actor, lease: LeaseId) -> LeaseAnswer:
         """Give the cards back. Releasing twice is success; releasing a lease that was lost says so."""
         async with self._changes.begin() as change:
@@ -99,6 +105,7 @@ class LeaseService:
             released, "The card is free as soon as it is observed clear. Make sure your processes on it have ended."
         )
 
+    @repeated
     async def expire(self, lease: LeaseId) -> bool:
         """End a lease whose holder was silent for a whole lease time; the card stays taken until observed clear.
 
@@ -107,6 +114,9 @@ class LeaseService:
         """
         silence = f"after {spoken_duration(self._times.lease)} of silence"
         async with self._changes.begin() as change:
+            held = await _get(change.conn, lease)
+            if held.kind is not TaskKind.GPU:
+                await task_store.lock_graph(change.conn, held.project)
             await lease_store.lock_cards_of(change.conn, lease)
             held = await _get(change.conn, lease)
             ending = _expiry(held, f"its lease expired {silence}")
@@ -117,6 +127,7 @@ class LeaseService:
             await session_store.send_notice(change.conn, held.session, "warploom", text)
             return True
 
+    @repeated
     async def lapse(self, lease: LeaseId) -> bool:
         """Pass the cards of an offer that nobody took on, and put its ticket back at its original age.
 
@@ -278,12 +289,12 @@ async def requeue(conn: Connection, held: Lease) -> None:
     await ticket_store.enqueue(conn, held.task, candidates_of(ticket, cards))
 
 
-def candidates_of(ticket: Ticket, cards: Sequence[KnownCard]) -> list[CardId]:
+def candidates_of(ticket: Ticket | Task, cards: Sequence[KnownCard]) -> list[CardId]:
     """Return the cards a ticket may use: its named ones, or all that fit it now."""
     if ticket.need_cards:
         return ticket.need_cards
     need = CardNeed((), ticket.need_count, ticket.need_memory_mib, ticket.need_model)
-    able = [card for card in cards if ticket.capabilities <= card.capabilities]
+    able = [card for card in cards if card.capabilities.issuperset(ticket.capabilities)]
     return [card.card for card in room_for(need, able)]
 
 

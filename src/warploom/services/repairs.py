@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from warploom.domain.claims import StepAnswer
-from warploom.domain.errors import NotReady
+from warploom.domain.errors import Collision, NotReady
 from warploom.domain.events import EventKind
 from warploom.domain.identifiers import LeaseId, SessionId, TaskId, lease_name, task_name
 from warploom.domain.leases import LeaseEnd
@@ -15,7 +15,7 @@ from warploom.domain.repairs import MEANINGS, EscalationView, RecoveryAnswer, Re
 from warploom.domain.sessions import Actor, Role
 from warploom.domain.tasks import ManyAnswer, TaskKind, TaskLine, TaskState
 from warploom.domain.texts import REASON_LIMIT, optional_line, spoken_duration
-from warploom.services.changes import Change, Changes
+from warploom.services.changes import Change, Changes, repeated
 from warploom.services.leases import LeaseService
 from warploom.services.projects import project_of
 from warploom.services.sessions import require
@@ -45,6 +45,7 @@ class RepairService:
         self._leases = leases
         self._lease_time = lease_time
 
+    @repeated
     async def reset(self, actor: Actor, task: TaskId, *, clear_output: bool = False) -> StepAnswer:
         """Let a task be claimed again, its attempts forgotten; a claim on it ends, and its holder is told.
 
@@ -53,10 +54,9 @@ class RepairService:
         """
         require(actor, Role.OPERATOR)
         async with self._changes.begin() as change:
-            found = await _decidable(change, task)
+            found = await _hold(change, await _decidable(change, task))
             if found.state is TaskState.DONE:
                 raise NotReady(f"{task_name(found.task)} is done.", "Create a new task for what is left to do.")
-            await task_store.lock_graph(change.conn, found.project)
             if found.state is TaskState.CLAIMED:
                 text = f"{actor.agent_name} put {task_name(found.task)} back to be claimed again"
                 ending = Ending(LeaseEnd.RESET, TaskState.READY, frees_task=True, forgets_attempts=True)
@@ -72,6 +72,7 @@ class RepairService:
             _tell(change, EventKind.TASK_RESET, found, actor)
             return await _step(change, found.task, "Anybody may claim it as soon as it is ready.")
 
+    @repeated
     async def cancel(
         self, actor: Actor, task: TaskId, reason: str | None = None, *, cascade: bool = False
     ) -> ManyAnswer:
@@ -79,8 +80,9 @@ class RepairService:
         require(actor, Role.OPERATOR)
         why = optional_line(reason, "reason", REASON_LIMIT) or f"cancelled by {actor.agent_name}"
         async with self._changes.begin() as change:
+            victims = await _hold_victims(change, await get(change.conn, task), cascade=cascade)
             found = await _open(change, task)
-            done = await self._cancel(change, actor, found, why, cascade=cascade)
+            done = await self._cancel(change, actor, found, victims, why)
         rest = (
             "What depends on them is cancelled too."
             if cascade
@@ -88,6 +90,7 @@ class RepairService:
         )
         return ManyAnswer([task_name(each) for each in done], {}, rest)
 
+    @repeated
     async def skip(self, actor: Actor, task: TaskId, reason: str | None = None) -> StepAnswer:
         """Let the graph go on without a task: it is cancelled, and what depends on it no longer waits for it.
 
@@ -97,24 +100,26 @@ class RepairService:
         why = optional_line(reason, "reason", REASON_LIMIT - 20) or f"by {actor.agent_name}"
         async with self._changes.begin() as change:
             found = await _decidable(change, task)
+            victims = await _hold_victims(change, found, cascade=False)
+            found = await get(change.conn, found.task)
             if found.state is TaskState.DONE or found.kind is TaskKind.IDEA:
                 raise NotReady(f"{task_name(found.task)} holds nothing up.", "There is nothing to skip.")
-            await self._cancel(change, actor, found, f"skipped: {why}", cascade=False)
+            await self._cancel(change, actor, found, victims, f"skipped: {why}")
             await repair_store.set_outcome(change.conn, found.task, f"skipped: {why}")
             await repair_store.go_on_without(change.conn, found.task)
             _tell(change, EventKind.TASK_SKIPPED, found, actor, reason=why)
             return await _step(change, found.task, "What waited for nothing else is ready.")
 
+    @repeated
     async def answer(self, actor: Actor, task: TaskId, answer: str) -> StepAnswer:
         """Answer a question: an escalated task may be claimed again, and whoever does reads the answer with it."""
         require(actor, Role.OPERATOR)
         text = required_text(answer, "answer")
         async with self._changes.begin() as change:
-            found = await get(change.conn, task)
+            found = await _hold(change, await get(change.conn, task))
             is_question = found.kind is TaskKind.QUESTION and found.state in (TaskState.READY, TaskState.PENDING)
             if not found.is_escalated and not is_question:
                 raise NotReady(f"{task_name(task)} asks nothing.", "`warploom escalations` lists what was asked.")
-            await task_store.lock_task(change.conn, task)
             await task_store.add_comment(change.conn, task, actor.agent_name, text)
             await repair_store.answer_escalation(change.conn, task, text, actor.agent_name)
             if is_question:
@@ -173,6 +178,7 @@ class RepairService:
             lines, "loom_ready lists what may be claimed now." if execute else "Nothing has to be done."
         )
 
+    @repeated
     async def retry_due(self) -> int:
         """Let the tasks be claimed again whose time for another attempt has come; return how many."""
         async with self._changes.begin() as change:
@@ -208,28 +214,29 @@ class RepairService:
                 change.tell(EventKind.SESSION_SILENT, facts, session=each.session)
         return len(silent)
 
-    async def _cancel(self, change: Change, actor: Actor, found: Task, why: str, *, cascade: bool) -> list[TaskId]:
-        await task_store.lock_graph(change.conn, found.project)
-        victims = await repair_store.victims_of(change.conn, found.task, cascade=cascade)
-        hosts = sorted({host for victim in victims for host in victim.hosts})
-        await card_store.lock_cards(change.conn, hosts)
+    async def _cancel(
+        self, change: Change, actor: Actor, found: Task, victims: Sequence[Victim], why: str
+    ) -> list[TaskId]:
+        """Cancel tasks that are locked; what nobody holds first, so that no epic closes with its last task."""
+        free = [victim.task for victim in victims if victim.lease is None]
+        done = set(await repair_store.cancel_tasks(change.conn, free, why))
         held = [victim for victim in victims if victim.lease is not None]
         for victim in held:
             ending = Ending(LeaseEnd.CANCELLED, TaskState.CANCELLED, why)
             text = f"{actor.agent_name} cancelled {task_name(victim.task)}: {why}"
             await self._end(change, victim.lease, victim.session, ending, text)
-        free = [victim.task for victim in victims if victim.lease is None]
-        done = {victim.task for victim in held} | set(await repair_store.cancel_tasks(change.conn, free, why))
+        done |= {victim.task for victim in held}
         for victim in victims:
             if victim.task in done:
                 _tell_cancelled(change, found, victim, actor, why)
         return sorted(done)
 
+    @repeated
     async def _force(self, actor: Actor, task: TaskId, state: TaskState, why: str | None, output: Any) -> None:
         async with self._changes.begin() as change:
+            await _hold(change, await get(change.conn, task))
             found = await _open(change, task)
             if found.state is TaskState.CLAIMED and found.lease is not None:
-                await lease_store.lock_cards_of(change.conn, found.lease)
                 end = LeaseEnd.DONE if state is TaskState.DONE else LeaseEnd.FAILED
                 told = f"{actor.agent_name} declared {task_name(task)} {state.value.replace('_', ' ')}"
                 await self._end(change, found.lease, found.lease_session, Ending(end, state, why), told)
@@ -248,7 +255,6 @@ class RepairService:
         self, change: Change, lease: int | None, session: SessionId | None, ending: Ending, text: str
     ) -> None:
         assert lease is not None
-        await lease_store.lock_cards_of(change.conn, LeaseId(lease))
         ended = await self._leases.end(change, LeaseId(lease), ending)
         if ended is None:
             raise NotReady("Its holder has just ended it.", "Look again, and decide then.")
@@ -269,6 +275,7 @@ class RepairService:
         name = task_name(claimed.task)
         return RecoveryLine(name, claimed.title, claimed.agent, lease_name(claimed.lease), word, text, action)
 
+    @repeated
     async def _recover(self, actor: Actor, line: RecoveryLine) -> RecoveryLine:
         """Free one abandoned task, unless its holder was heard since it was classified."""
         if line.action == "none":
@@ -277,7 +284,7 @@ class RepairService:
         if line.word is RecoveryWord.EXPIRED:
             return replace(line, done=await self._leases.expire(lease))
         async with self._changes.begin() as change:
-            found = await get(change.conn, task)
+            found = await _hold(change, await get(change.conn, task))
             if found.lease != lease:
                 return line
             ending = Ending(LeaseEnd.RESET, TaskState.READY, frees_task=True)
@@ -285,6 +292,40 @@ class RepairService:
             await self._end(change, lease, found.lease_session, ending, text)
             _tell(change, EventKind.TASK_RESET, found, actor)
         return replace(line, done=True)
+
+
+async def _hold(change: Change, found: Task) -> Task:
+    """Lock a task with all that goes with it: its graph, the cards of its holder, the lease; return it as it is now.
+
+    Raises Collision when it was claimed or came to its end meanwhile: something else would have to be locked then.
+    """
+    await task_store.lock_graph(change.conn, found.project)
+    before = await get(change.conn, found.task)
+    if before.lease is not None:
+        await lease_store.lock_cards_of(change.conn, before.lease)
+        await lease_store.lock_leases(change.conn, [before.lease])
+    await task_store.lock_tasks(change.conn, [found.task])
+    now = await get(change.conn, found.task)
+    if now.lease != before.lease:
+        raise _collision()
+    return now
+
+
+async def _hold_victims(change: Change, found: Task, *, cascade: bool) -> list[Victim]:
+    """Lock everything that is cancelled with a task, as `_hold` does one, and return it as it is now."""
+    await task_store.lock_graph(change.conn, found.project)
+    before = await repair_store.victims_of(change.conn, found.task, cascade=cascade)
+    await card_store.lock_cards(change.conn, sorted({host for victim in before for host in victim.hosts}))
+    await lease_store.lock_leases(change.conn, [victim.lease for victim in before if victim.lease is not None])
+    await task_store.lock_tasks(change.conn, [found.task, *(victim.task for victim in before)])
+    now = await repair_store.victims_of(change.conn, found.task, cascade=cascade)
+    if {victim.task: victim.lease for victim in now}.items() - {victim.task: victim.lease for victim in before}.items():
+        raise _collision()
+    return now
+
+
+def _collision() -> Collision:
+    return Collision("It was claimed or came to its end at this moment.", "Nothing was changed; try again.")
 
 
 async def _decidable(change: Change, task: TaskId) -> Task:

@@ -32,7 +32,7 @@ from warploom.domain.tasks import (
 )
 from warploom.domain.texts import long_text, one_line, spoken_list
 from warploom.domain.tickets import CardNeed, parse_need, resolve_cards
-from warploom.services.changes import Change, Changes, graph_topic
+from warploom.services.changes import Change, Changes, graph_topic, repeated
 from warploom.services.projects import hold_project, project_of
 from warploom.services.task_views import show_lines, show_task
 from warploom.services.waits import why_nothing_ready
@@ -83,6 +83,7 @@ class TaskService:
         new = replace(read_task(TaskWish(title, context)), kind=TaskKind.IDEA)
         return await self._insert(actor, new, None, project)
 
+    @repeated
     async def update(self, actor: Actor, task: TaskId, changes: TaskChanges) -> TaskAnswer:
         """Change what a task says, whom it depends on and how urgent it is; an empty text empties a field."""
         edit, upstreams = self._edit(changes), changes.depends_on
@@ -95,7 +96,9 @@ class TaskService:
                 raise NotReady(f"{task_name(task)} is {found.state.value}.", "Create a new task instead.")
             if wanted is not None or "parent" in edit.sets:
                 await task_store.lock_graph(change.conn, found.project)
-            await task_store.lock_task(change.conn, task)
+                found = await get(change.conn, task)
+                await task_store.known_tasks(change.conn, [*found.upstreams, *(wanted or ())])
+            await task_store.lock_tasks(change.conn, [task])
             found = await get(change.conn, task)
             if "parent" in edit.sets:
                 await self._move(change.conn, found, edit.parent)
@@ -136,6 +139,7 @@ class TaskService:
             ideas = await task_store.count_ideas(conn, chosen)
         return ReadyAnswer([], nothing_to_do(ideas), reason, ideas)
 
+    @repeated
     async def comment(self, actor: Actor, task: TaskId, body: str) -> TaskAnswer:
         """Say something about a task, for whoever works on it next."""
         text = required_text(body, "comment")
@@ -149,6 +153,7 @@ class TaskService:
         """Turn ideas into tasks that may be claimed."""
         return await each(tasks, lambda task: self._promote(actor, task), "They may be claimed now.")
 
+    @repeated
     async def drop(self, actor: Actor, task: TaskId) -> TaskAnswer:
         """Take an idea out of the backlog; it is kept as cancelled."""
         async with self._changes.begin() as change:
@@ -184,6 +189,7 @@ class TaskService:
                     return answer
                 await listener.wait(min(POLL_SECONDS, end - time.monotonic()))
 
+    @repeated
     async def _insert(self, actor: Actor, new: NewTask, home: str | None, project: str | None) -> TaskAnswer:
         while True:
             async with self._changes.begin() as change:
@@ -259,6 +265,7 @@ class TaskService:
         if found.parent is not None:
             await task_store.unlink(conn, found.parent, [found.task])
 
+    @repeated
     async def _promote(self, actor: Actor, task: TaskId) -> None:
         async with self._changes.begin() as change:
             found = await get(change.conn, task)

@@ -18,12 +18,13 @@ from warploom.domain.tickets import (
     TicketAnswer,
     resolve_cards,
 )
-from warploom.services.changes import Change, Changes, names, ticket_topic
+from warploom.services.changes import Change, Changes, names, repeated, ticket_topic
 from warploom.services.grants import GrantTimes, Round, grant_possible
 from warploom.services.leases import LeaseService, candidates_of
 from warploom.services.projects import hold_project
 from warploom.services.queues import widen_queues
 from warploom.services.task_views import show_lines
+from warploom.services.tasks import get
 from warploom.services.ticket_views import next_for, show_plainly, show_ticket
 from warploom.store import cards as card_store
 from warploom.store import claims as claim_store
@@ -54,6 +55,7 @@ class TicketService:
         self._leases = leases
         self._rules = rules
 
+    @repeated
     async def request(self, actor: Actor, request: GpuRequest, home: str | None = None) -> TicketAnswer:
         """Ask for cards: a lease when they are free and it is one's turn, else a place in their queue.
 
@@ -72,6 +74,7 @@ class TicketService:
                 return await self._answer(change.conn, task)
         return await self._existing(actor, request)
 
+    @repeated
     async def enter(self, actor: Actor, task: TaskId) -> TicketAnswer:
         """Take a task that needs cards into their queues as the actor's ticket; it is claimed together with them.
 
@@ -86,17 +89,15 @@ class TicketService:
                 await self._enter(change, actor, task, ticket.title, cards, allowed)
             return await self._answer(change.conn, task)
 
+    @repeated
     async def take_at_once(self, actor: Actor, task: TaskId) -> TicketAnswer | None:
         """Take a task with its cards if that is possible right now; None, with nothing changed, if it would have to wait."""
         try:
             async with self._changes.begin() as change:
-                cards = await self._want(change, actor, task)
+                await self._require_clear(change.conn, task)
+                cards = await self._want(change, actor, task) or []
                 ticket = await _get(change.conn, task)
-                allowed = candidates_of(ticket, cards or [])
-                clear = [card for card in cards or [] if card.card in set(allowed) and card.is_grantable]
-                if len(clear) < ticket.need_count:
-                    raise _NotAtOnce
-                await self._enter(change, actor, task, ticket.title, cards or [], allowed)
+                await self._enter(change, actor, task, ticket.title, cards, candidates_of(ticket, cards))
                 answer = await self._answer(change.conn, task)
                 if answer.state is not Standing.ACTIVE:
                     raise _NotAtOnce
@@ -108,6 +109,7 @@ class TicketService:
         """Say where a ticket stands: its lease, or one dominant reason, its place, when it starts and who is ahead."""
         return await self._explain(await self._read(task))
 
+    @repeated
     async def leave(self, actor: Actor, task: TaskId) -> TicketAnswer:
         """Leave the queue, or give an offer back; a lease that is in use is released instead, with gpu_release."""
         async with self._changes.begin() as change:
@@ -187,6 +189,7 @@ class TicketService:
             cards = await card_store.read_cards(conn)
             return [await show_ticket(conn, ticket, cards, self._rules.url) for ticket in tickets]
 
+    @repeated
     async def grant_everywhere(self) -> int:
         """Put ready tickets into the queues that they are missing from, and grant what is possible on every host.
 
@@ -194,6 +197,7 @@ class TicketService:
         """
         async with self._changes.begin() as change:
             cards = await card_store.read_cards(change.conn)
+            await card_store.lock_cards(change.conn, sorted({card.host_id for card in cards}))
             for task in await ticket_store.stray_tickets(change.conn):
                 ticket = await _get(change.conn, task)
                 await ticket_store.enqueue(change.conn, task, candidates_of(ticket, cards))
@@ -201,26 +205,31 @@ class TicketService:
             hosts = await queue_store.hosts_with_work(change.conn)
             if not hosts:
                 return 0
-            await card_store.lock_cards(change.conn, hosts)
             now = await change.conn.fetchval("select clock_now()")
             return len(await grant_possible(change, self._rules.times, Round(hosts), now))
 
     async def _enter(
         self, change: Change, actor: Actor, task: TaskId, job: str, cards: list[KnownCard], allowed: list[CardId]
     ) -> None:
-        await ticket_store.enqueue(change.conn, task, allowed)
         chosen = [card for card in cards if card.card in set(allowed)]
+        hosts = sorted({card.host_id for card in chosen})
+        await card_store.lock_cards(change.conn, hosts)
+        await ticket_store.enqueue(change.conn, task, allowed)
         facts = {"agent": actor.agent_name, "title": job, "cards": names(card.name for card in chosen)}
         change.tell(
             EventKind.TICKET_QUEUED, facts, project=actor.project, task=task, session=actor.session, cards=allowed
         )
-        hosts = sorted({card.host_id for card in chosen})
-        await card_store.lock_cards(change.conn, hosts)
         now = await change.conn.fetchval("select clock_now()")
         await grant_possible(change, self._rules.times, Round(hosts, present=task), now)
 
     async def _want(self, change: Change, actor: Actor, task: TaskId) -> list[KnownCard] | None:
-        """Make a task the actor's ticket and return all cards; None when it was the actor's already."""
+        """Make a task the actor's ticket and return all cards; None when it was the actor's already.
+
+        The cards it may use are locked before it is.
+        """
+        cards = await card_store.read_cards(change.conn)
+        allowed = set(candidates_of(await get(change.conn, task), cards))
+        await card_store.lock_cards(change.conn, sorted({card.host_id for card in cards if card.card in allowed}))
         if not await claim_store.want_task(change.conn, task, actor):
             ticket = await ticket_store.get_ticket(change.conn, task)
             if ticket is None or ticket.state not in (TaskState.READY, TaskState.CLAIMED):
@@ -228,10 +237,16 @@ class TicketService:
             if ticket.agent != actor.agent:
                 raise Taken(f"{ticket.agent_name} has {ticket_name(task)}.", "Take another task with loom_claim().")
             return None
-        cards = await card_store.read_cards(change.conn)
-        if not candidates_of(await _get(change.conn, task), cards):
+        if not allowed:
             raise NotReady(f"No card there is could serve {ticket_name(task)}.", "`warploom status` shows the cards.")
         return cards
+
+    async def _require_clear(self, conn: Connection, task: TaskId) -> None:
+        """Raise _NotAtOnce unless enough of the cards that a task may use are clear, so that it is worth locking them."""
+        found, cards = await get(conn, task), await card_store.read_cards(conn)
+        allowed = set(candidates_of(found, cards))
+        if sum(card.is_grantable for card in cards if card.card in allowed) < found.need_count:
+            raise _NotAtOnce
 
     async def _existing(self, actor: Actor, request: GpuRequest) -> TicketAnswer:
         async with self._changes.database.connection() as conn:
@@ -242,6 +257,7 @@ class TicketService:
             await self._resume(actor, task)
         return replace(await self.explain(actor, task), deduplicated=True)
 
+    @repeated
     async def _resume(self, actor: Actor, task: TaskId) -> None:
         async with self._changes.begin() as change:
             ticket = await _get(change.conn, task)

@@ -48,7 +48,7 @@ with {FIRST}, taken as materialized (
 select {CLAIMED}
 """
 
-# Whatever waits for these tasks is locked first, in order of number, so that two convoys never wait for one another.
+# Whatever waits for these tasks is locked first, in one order, so that two convoys never wait for one another.
 _FINISH: Final[LiteralString] = """
 with held as materialized (
   select lease.id, lease.task_id, lease.session_id, lease.agent_id, place
@@ -65,7 +65,7 @@ with held as materialized (
 ), behind as materialized (
   select id from task
   where id in (select dependency.task_id from due join dependency on dependency.upstream_id = due.id)
-  order by id
+  order by lock_place(kind, id)
   for no key update
 ), ended as (
   update lease set state = 'ended', ended_at = clock_now(), ended = 'done'

@@ -12,7 +12,7 @@ from typing import Any, Final, LiteralString, Protocol, TypeAlias
 
 import asyncpg
 
-from warploom.domain.errors import Busy, CycleFound, MalformedInput, NotReady, Unreachable, WarploomError
+from warploom.domain.errors import Busy, Collision, CycleFound, MalformedInput, NotReady, Unreachable, WarploomError
 
 Record: TypeAlias = Mapping[str, Any]
 
@@ -63,6 +63,10 @@ def _away() -> Unreachable:
     return Unreachable("The database is not reachable at the moment.", "Nothing was lost; try again in a few seconds.")
 
 
+def _collision() -> Collision:
+    return Collision("Two changes met in the database.", "Nothing was changed; try again.")
+
+
 @contextmanager
 def _telling(slow: str) -> Generator[None]:
     """Raise what callers understand in place of what asyncpg raises; `slow` says what took too long."""
@@ -75,11 +79,9 @@ def _telling(slow: str) -> Generator[None]:
     except _AWAY as error:
         raise _away() from error
     except _MET as error:
-        raise Busy("Two changes met in the database.", "Nothing was changed; try again.") from error
-    except asyncpg.CheckViolationError as error:
+        raise _collision() from error
+    except (asyncpg.CheckViolationError, asyncpg.UniqueViolationError) as error:
         raise _broken_rule(error) from error
-    except asyncpg.UniqueViolationError as error:
-        raise Busy("Two changes met in the database.", "Nothing was changed; try again.") from error
     except asyncpg.InsufficientResourcesError as error:
         raise Busy(
             "The database is short of connections, memory or disk space.", "Try again shortly; its log says which."
@@ -88,6 +90,12 @@ def _telling(slow: str) -> Generator[None]:
 
 def _broken_rule(error: Any) -> Exception:
     """Say which of the schema's rules that callers can break was broken; any other is a fault of ours and stays one."""
+    if error.constraint_name in ("task_key", "task_fingerprint"):
+        return NotReady(
+            "There is another task of the same key or content by now.", "Go on with that one; nothing was changed."
+        )
+    if isinstance(error, asyncpg.UniqueViolationError):
+        return _collision()
     if error.constraint_name == "dependency_acyclic":
         path = str(error.message).removeprefix("cycle: ")
         return CycleFound(f"That would be a cycle: {path}.", "Leave one of these dependencies out.")

@@ -1,5 +1,6 @@
 """Leases: accepted, extended, reported on and ended, always by naming a lease that is still live."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, LiteralString
@@ -76,6 +77,8 @@ where host_id in (
 order by id
 for no key update
 """
+
+_LOCK: Final[LiteralString] = "select id from lease where id = any($1::bigint[]) order by id for no key update"
 
 _END: Final[LiteralString] = """
 with ended as (
@@ -254,6 +257,11 @@ async def save_pace(conn: Connection, lease: LeaseId, pace: Pace) -> None:
 async def lock_cards_of(conn: Connection, lease: LeaseId) -> None:
     """Lock every card of a lease's hosts, as `lock_cards` does."""
     await conn.execute(_LOCK_CARDS, lease)
+
+
+async def lock_leases(conn: Connection, leases: Sequence[LeaseId]) -> None:
+    """Lock leases, after the cards and before the tasks; what was read before may be stale."""
+    await conn.execute(_LOCK, list(leases))
 
 
 async def end_lease(conn: Connection, lease: LeaseId, ending: Ending) -> Ended | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, LiteralString
 
-from warploom.domain.errors import Busy
+from warploom.domain.errors import Collision
 from warploom.domain.identifiers import AgentId, ProjectId, TaskId
 from warploom.domain.plan_tasks import MOST_TASKS, Neighbour, PlanTask, Reference
 from warploom.domain.plans import KeptTask, Plan
@@ -22,7 +22,9 @@ from task
 where project_id = $1 and key = any($3::text[]) and state <> 'cancelled'
 """
 
-_HOLD: Final[LiteralString] = "select id from task where id = any($1::bigint[]) order by id for share"
+_HOLD: Final[LiteralString] = """
+select id from task where id = any($1::bigint[]) order by lock_place(kind, id) for share
+"""
 
 _NUMBERS: Final[LiteralString] = """
 select array_agg(nextval(pg_get_serial_sequence('task', 'id'))) from generate_series(1, $1::int)
@@ -119,14 +121,16 @@ async def write_plan(conn: Connection, place: PlanPlace, plan: Plan, numbers: Ma
     """Write the new tasks of a plan and its edges; return how many edges there were.
 
     The caller holds the lock of the project's graph and the tasks that the plan names. Raises CycleFound for a cycle
-    through tasks that were there, and Busy when a task of one of these keys was created meanwhile.
+    through tasks that were there, and Collision when a task of one of these keys was created meanwhile.
     """
     new = plan.new
     if new:
         rows = [_row(task, plan, numbers, place.rules) for task in new]
         tag = await conn.execute(_INSERT, rows, place.project, place.creator)
         if int(tag.rpartition(" ")[2]) < len(new):
-            raise Busy("A task of one of these keys was created at the same time.", "Nothing was written; try again.")
+            raise Collision(
+                "A task of one of these keys was created at the same time.", "Nothing was written; try again."
+            )
     edges = sorted({(_number(owner, numbers), _number(upstream, numbers)) for owner, upstream in plan.edges})
     if edges:
         await conn.execute(_LINK, [edge[0] for edge in edges], [edge[1] for edge in edges])

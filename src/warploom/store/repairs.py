@@ -25,10 +25,15 @@ _FORGET: Final[LiteralString] = "delete from result where task_id = $1"
 
 # An edge that was waived counts again where the dependent one has not gone on without it yet.
 _UNWAIVE: Final[LiteralString] = """
-with gone as (
-  delete from dependency using task
-  where dependency.upstream_id = $1 and dependency.waived and task.id = dependency.task_id
-    and (task.state in ('pending', 'blocked') or task.state = 'ready' and task.session_id is null)
+with held as (
+  select id from task
+  where id in (select task_id from dependency where upstream_id = $1 and waived)
+    and (state in ('pending', 'blocked') or state = 'ready' and session_id is null)
+  order by lock_place(kind, id)
+  for no key update
+), gone as (
+  delete from dependency using held
+  where dependency.upstream_id = $1 and dependency.waived and dependency.task_id = held.id
   returning dependency.task_id, dependency.upstream_id
 )
 select task_id, upstream_id from gone
@@ -64,7 +69,7 @@ order by task.id
 
 _CANCEL: Final[LiteralString] = """
 with held as (
-  select id from task where id = any($1::bigint[]) order by id for no key update
+  select id from task where id = any($1::bigint[]) order by lock_place(kind, id) for no key update
 ), dequeued as (
   delete from queue using held where queue.task_id = held.id
 )
@@ -106,6 +111,12 @@ from escalation join task on task.id = escalation.task_id
 where escalation.answered_at is null and task.project_id = $1
 order by escalation.id
 limit $2
+"""
+
+# A task that waits again may turn out to wait for what will not be done.
+_LOCK_WAITING: Final[LiteralString] = """
+select lock_graph(project_id)
+from (select distinct project_id from task where retry_at <= clock_now() and unmet > 0 order by project_id) as due
 """
 
 _RETRY_DUE: Final[LiteralString] = """
@@ -312,6 +323,7 @@ async def open_escalations(conn: Connection, project: ProjectId, limit: int) -> 
 
 async def retry_due(conn: Connection, limit: int) -> list[Retried]:
     """Let the tasks be claimed again whose time for another attempt has come."""
+    await conn.execute(_LOCK_WAITING)
     rows = await conn.fetch(_RETRY_DUE, limit)
     return [Retried(TaskId(row["id"]), ProjectId(row["project_id"]), row["title"]) for row in rows]
 

@@ -60,9 +60,11 @@ left join result on result.task_id = task.id
 where task.id = $1
 """
 
-_LOCK: Final[LiteralString] = "select id from task where id = $1 for no key update"
+_LOCK: Final[LiteralString] = """
+select id from task where id = any($1::bigint[]) order by lock_place(kind, id) for no key update
+"""
 
-_LOCK_GRAPH: Final[LiteralString] = "select pg_advisory_xact_lock(hashtextextended('dependency', $1))"
+_LOCK_GRAPH: Final[LiteralString] = "select lock_graph($1)"
 
 _FIND_SAME: Final[LiteralString] = """
 select id from task
@@ -99,7 +101,7 @@ on conflict do nothing
 _UNLINK: Final[LiteralString] = "delete from dependency where task_id = $1 and upstream_id = any($2::bigint[])"
 
 _KNOWN: Final[LiteralString] = """
-select id, project_id, kind::text, state::text, title from task where id = any($1::bigint[]) order by id for share
+select id, project_id, kind::text, state::text, title from task where id = any($1::bigint[]) order by lock_place(kind, id) for share
 """
 
 _REOPEN_PROJECT: Final[LiteralString] = """
@@ -250,9 +252,9 @@ async def get_task(conn: Connection, task: TaskId) -> Task | None:
     return read_row(row) if row else None
 
 
-async def lock_task(conn: Connection, task: TaskId) -> None:
-    """Lock a task's row; what was read before may be stale."""
-    await conn.execute(_LOCK, task)
+async def lock_tasks(conn: Connection, tasks: Sequence[TaskId]) -> None:
+    """Lock tasks, an upstream one before those that depend on it; what was read before may be stale."""
+    await conn.execute(_LOCK, list(tasks))
 
 
 async def lock_graph(conn: Connection, project: ProjectId) -> None:
