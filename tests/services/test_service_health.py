@@ -1,10 +1,14 @@
+from dataclasses import replace
+from datetime import timedelta
+
 from support.databases import Clock
 from support.lab import Lab
 from support.rows import Sql
 from warploom.domain.health import Check, Word
 from warploom.domain.hosts import CardFault
 from warploom.orchestrator.duties import LEAD_TIME
-from warploom.services.health import LEADER
+from warploom.services.health import LEADER, check_postgres
+from warploom.store.health import read_facts
 from warploom.store.leaders import take_lead
 
 
@@ -39,6 +43,18 @@ async def test_a_waiting_ticket_outside_every_queue_is_bad_until_it_is_put_back(
     assert (await checks(lab))["queues"].word is Word.BAD
     await lab.duties()
     assert (await checks(lab))["queues"].word is Word.OK
+
+
+async def test_a_transaction_that_has_been_open_for_minutes_is_warned_of_by_its_process(lab: Lab, sql: Sql) -> None:
+    async with sql.transaction():
+        await sql.fetchval("select 1")
+        async with lab.app.database.connection() as conn:
+            facts = await read_facts(conn)
+    assert facts.oldest_pid == sql.get_server_pid()
+    check = check_postgres(replace(facts, oldest_transaction=timedelta(minutes=6)), "0001")
+    assert (check.word, "oldest transaction 6 min" in check.text) == (Word.WARN, True)
+    assert check.fix is not None
+    assert f"process {facts.oldest_pid} " in check.fix
 
 
 async def test_a_silent_host_is_bad(lab: Lab, clock: Clock) -> None:

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
+from support.graphs import make, state_of
 from support.lab import Lab, lease_of, ticket_of
 from support.locks import somebody_waits, until
 from support.rows import Sql
@@ -17,6 +18,7 @@ from warploom.domain.errors import Busy, Unreachable
 from warploom.domain.health import Word
 from warploom.domain.leases import LeaseState
 from warploom.domain.standings import Standing
+from warploom.domain.tasks import TaskState
 from warploom.embedded.postgres import Postgres
 from warploom.store import database as database_module
 from warploom.store.database import Database
@@ -97,6 +99,29 @@ async def test_a_change_that_postgres_dies_under_leaves_nothing_of_it(spare: Pos
     await recovered(spare_app)
     assert (await lab.app.tickets.me(agent, [])).tickets == []
     assert (await lab.request(agent, "train", "dies/0")).state is Standing.ACTIVE
+
+
+async def test_a_finish_that_postgres_dies_under_leaves_the_task_with_its_holder_and_what_is_behind_it_waiting(
+    spare: Postgres, spare_app: App
+) -> None:
+    lab = Lab(spare_app)
+    ada = await lab.agent("finishes")
+    first = await make(lab, ada, "first")
+    behind = await make(lab, ada, "behind", first)
+    await lab.app.claims.claim(ada, first)
+    with pytest.raises((Unreachable, Busy)):  # noqa: PT012 - the block is the transaction that dies
+        async with spare_app.database.transaction() as conn, spare_app.database.connection() as watcher:
+            await conn.execute("select id from task where id = $1 for update", behind)
+            finish = asyncio.create_task(lab.app.claims.done(ada, first, None, {"loss": 1.9}))
+            await somebody_waits(watcher)
+            await restart(spare)
+            with pytest.raises((Unreachable, Busy)):
+                await finish
+            await conn.fetchval("select 1")
+    await recovered(spare_app)
+    assert (await state_of(lab, ada, first), await state_of(lab, ada, behind)) == (TaskState.CLAIMED, TaskState.PENDING)
+    await lab.app.claims.done(ada, first, None, {"loss": 1.9})
+    assert (await state_of(lab, ada, first), await state_of(lab, ada, behind)) == (TaskState.DONE, TaskState.READY)
 
 
 async def test_a_waiter_that_postgres_leaves_is_told_to_try_again_and_finds_its_ticket(

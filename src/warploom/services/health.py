@@ -51,13 +51,7 @@ class HealthService:
 
     async def _database_checks(self, conn: Connection) -> list[Check]:
         facts, status = await read_facts(conn), await read_status(conn)
-        age = facts.oldest_transaction or timedelta(0)
-        text = f"{facts.version}, schema {status.current}, oldest transaction {spoken_duration(age)}"
-        checks = [Check(Word.OK, "postgres", text)]
-        if age > _OLD_TRANSACTION:
-            fix = f"Find out in pg_stat_activity who runs process {facts.oldest_pid} and ask them to finish."
-            checks = [Check(Word.WARN, "postgres", f"{text}: readers of the event log wait for it", fix)]
-        return [*checks, *_check_counts(facts)]
+        return [check_postgres(facts, status.current), *_check_counts(facts)]
 
     def _check_bus(self) -> Check:
         health = self._bus.health()
@@ -98,6 +92,16 @@ class HealthService:
                 word = Word.BAD if state in _FAULTS else Word.WARN
                 checks.append(Check(word, card.name, blocker(card, now) or state.value, _fix(state)))
         return checks
+
+
+def check_postgres(facts: DatabaseFacts, schema: str | None) -> Check:
+    """Say what the database is; warn of a transaction so old that rows which are over cannot be cleared away behind it."""
+    age = facts.oldest_transaction or timedelta(0)
+    text = f"{facts.version}, schema {schema}, oldest transaction {spoken_duration(age)}"
+    if age <= _OLD_TRANSACTION:
+        return Check(Word.OK, "postgres", text)
+    fix = f"Find out in pg_stat_activity who runs process {facts.oldest_pid} and ask them to finish."
+    return Check(Word.WARN, "postgres", f"{text}: readers of the event log wait for it", fix)
 
 
 def _check_counts(facts: DatabaseFacts) -> list[Check]:
