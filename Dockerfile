@@ -10,6 +10,7 @@ COPY src src
 COPY skills skills
 COPY dashboard dashboard
 COPY demo demo
+COPY scenarios scenarios
 COPY migrations migrations
 RUN pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir wheels . \
  && /opt/warploom/bin/pip install --no-cache-dir --no-deps wheels/*.whl

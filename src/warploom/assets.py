@@ -1,9 +1,9 @@
-"""Finds skills, dashboard, migrations and demo, in an installed wheel or in a checkout."""
+"""Finds skills, dashboard, migrations, demo and scenarios, in an installed wheel or in a checkout."""
 
 from pathlib import Path
 from typing import Literal
 
-Kind = Literal["skills", "dashboard", "migrations", "demo"]
+Kind = Literal["skills", "dashboard", "migrations", "demo", "scenarios"]
 
 _PACKAGE = Path(__file__).parent
 _CHECKOUT = _PACKAGE.parent.parent

@@ -39,6 +39,11 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("host_name", "local", "The name of this machine's cards: `local` in `local/0`."),
     Setting("fake_gpus", "0", "Serve this many scriptable fake cards instead of asking the NVIDIA driver."),
     Setting(
+        "fake_scenario",
+        "",
+        "A scenario (its name, or a YAML file) that the fake cards play when the host agent starts; it brings its own cards.",
+    ),
+    Setting(
         "survey_seconds",
         "2",
         "How often a host looks at its cards; a card seen longer ago than two of these is not granted.",
@@ -91,6 +96,8 @@ class Settings:
     session: str | None
     host_name: str
     fake_gpus: int
+    fake_scenario: str | None
+    """A name, or the absolute path of a file."""
     survey_interval: timedelta
     lease_time: timedelta
     offer_time: timedelta
@@ -166,6 +173,12 @@ def _number(values: Mapping[str, str], name: str, least: float) -> float:
     return number
 
 
+def _place(scenario: str | None) -> str | None:
+    """Make a file's path hold in the folder of any other process, too."""
+    is_file = scenario is not None and scenario.endswith((".yaml", ".yml"))
+    return str(Path(scenario).expanduser().absolute()) if scenario is not None and is_file else scenario
+
+
 def _build(home: Path, values: Mapping[str, str]) -> Settings:
     def text(name: str) -> str | None:
         return values[name].strip() or None
@@ -179,6 +192,7 @@ def _build(home: Path, values: Mapping[str, str]) -> Settings:
     def minutes(name: str) -> timedelta:
         return timedelta(minutes=_number(values, name, 0))
 
+    scenario = _place(text("fake_scenario"))
     return Settings(
         home=home,
         database_url=text("database_url"),
@@ -194,6 +208,7 @@ def _build(home: Path, values: Mapping[str, str]) -> Settings:
         session=text("session"),
         host_name=values["host_name"],
         fake_gpus=int(_number(values, "fake_gpus", 0)),
+        fake_scenario=scenario,
         survey_interval=seconds("survey_seconds"),
         lease_time=minutes("lease_minutes"),
         offer_time=seconds("offer_seconds"),
@@ -209,7 +224,7 @@ def _build(home: Path, values: Mapping[str, str]) -> Settings:
         capabilities=names("capabilities"),
         event_time=timedelta(days=_number(values, "event_days", 1)),
         pool_size=int(_number(values, "pool_size", 2)),
-        source=dict(values),
+        source={**values, "fake_scenario": scenario or ""},
     )
 
 

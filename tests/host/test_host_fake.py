@@ -14,7 +14,8 @@ import pytest
 from trainings import Training
 
 from warploom.client.processes import identity_of
-from warploom.domain.hosts import CardFact, CardFault, ProcessIdentity, ProcessKind
+from warploom.domain.hosts import CardFact, CardFault, ProcessKind
+from warploom.domain.processes import ProcessIdentity
 from warploom.host.fake import MEMORY_MIB, FakeProbe
 from warploom.host.fake_cards import FakeCards, FakeProcess, FakeScript
 from warploom.host.fake_files import write_json
@@ -58,6 +59,7 @@ class TestIdleCards:
             used_mib=0,
             utilisation=0,
             temperature=30,
+            ecc_errors=0,
         )
 
     def test_their_uuids_are_their_own_and_stay_with_the_home(self, tmp_path, cards):

@@ -15,7 +15,7 @@ from survey_server import SurveyServer
 from warploom.host.fake_cards import FakeCards
 from warploom.host.fake_files import write_json
 
-SPARSE = ("asyncpg", "fastapi", "fastmcp", "httpx", "pydantic", "pynvml", "redis", "rich", "typer", "uvicorn")
+SPARSE = ("asyncpg", "fastapi", "fastmcp", "httpx", "pydantic", "pynvml", "redis", "rich", "typer", "uvicorn", "yaml")
 
 
 @pytest.fixture
@@ -94,6 +94,41 @@ def test_a_setting_that_makes_no_sense_is_told_in_one_line(home):
 
     assert process.returncode == 2
     assert told == "fake_gpus is 'many'. Set WARPLOOM_FAKE_GPUS to a number of 0 or more.\n"
+
+
+def test_a_scenario_brings_its_cards_and_is_played_from_the_start(home, server, tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "{name: mine, sentence: A ghost comes., cards: 2, steps: [{action: ghost, args: {card: 1, mib: 7000}}]}"
+    )
+
+    with host(home, WARPLOOM_URL=server.url, WARPLOOM_FAKE_SCENARIO=str(path)):
+        first = server.await_surveys(1)[0]
+        haunted = next(
+            survey for count in range(2, 200) if (survey := server.await_surveys(count)[-1]).cards[1].used_mib
+        )
+
+    assert len(first.cards) == 2
+    assert [card.used_mib for card in haunted.cards] == [0, 7000]
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"WARPLOOM_FAKE_SCENARIO": "no-such-thing"}, "There is no scenario 'no-such-thing'. "),
+        (
+            {"WARPLOOM_FAKE_SCENARIO": "somebody-else-uses-a-card", "WARPLOOM_FAKE_GPUS": "1"},
+            "The scenario somebody-else-uses-a-card needs 2 cards, and WARPLOOM_FAKE_GPUS is 1. ",
+        ),
+    ],
+)
+def test_a_scenario_that_cannot_be_played_is_told_in_one_line(home, settings, sentence):
+    with host(home, **settings) as process:
+        told = process.communicate(timeout=30)[1]
+
+    assert process.returncode == 2
+    assert told.startswith(sentence)
+    assert len(told.splitlines()) == 1
 
 
 def test_with_fake_cards_it_loads_nothing_that_it_does_not_need(home):

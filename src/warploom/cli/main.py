@@ -64,6 +64,7 @@ COMMANDS: dict[str, str] = {
     "orchestrate": "orchestrate",
     "host": "host",
     "mcp": "mcp",
+    "fake": "fake",
     "db": "db",
     "config": "config",
     "version": "version",

@@ -50,6 +50,8 @@ class CardFact:
     used_mib: int | None = None
     utilisation: int | None = None
     temperature: int | None = None
+    ecc_errors: int | None = None
+    """Memory errors that could not be corrected, as counted since the driver was loaded."""
     processes: list[ProcessFact] = field(default_factory=list[ProcessFact])
     fault: CardFault | None = None
     problem: str | None = None

@@ -60,6 +60,7 @@ def _read_card(card: CardFact) -> CardFact:
     _check(card.memory_mib, "card memory", 0, _LARGEST_MIB)
     _check(card.used_mib, "used memory", 0, _LARGEST_MIB)
     _check(card.utilisation, "utilisation", 0, 100)
+    _check(card.ecc_errors, "count of memory errors", 0, LARGEST_NUMBER)
     return replace(
         card,
         model=one_line(card.model, "card model", 120),

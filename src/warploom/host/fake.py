@@ -8,8 +8,16 @@ from functools import partial
 from typing import Final
 
 from warploom.domain.hosts import CardFact, CardFault, ProcessFact
-from warploom.host.fake_cards import FakeCards, FakeFault, FakeProcess, FakeScript, decode_problem, decode_script
-from warploom.host.fake_uses import Contexts, Files, Use
+from warploom.host.fake_cards import (
+    FakeCards,
+    FakeFault,
+    FakeProcess,
+    FakeScript,
+    decode_problem,
+    decode_script,
+    has_left,
+)
+from warploom.host.fake_uses import Contexts, Ending, Files, Use
 from warploom.host.guard import Guard, reason_of
 from warploom.host.probe import Provider, Reading
 from warploom.host.processes import ProcessBook
@@ -26,6 +34,8 @@ class FakeProbe:
 
     def __init__(self, cards: FakeCards, count: int, book: ProcessBook, deadline: timedelta = DEADLINE) -> None:
         cards.set_count(count)
+        cards.mark_served()
+        self._cards = cards
         self._folder = cards.folder
         self._uuids = [cards.uuid(card) for card in range(count)]
         self._driver = Files(decode_problem)
@@ -44,13 +54,18 @@ class FakeProbe:
         if problem is not None:
             return Reading([], problem)
         scripts = [self._script(card) for card in range(len(self._uuids))]
-        drains = {uuid: script.drain_seconds for uuid, script in zip(self._uuids, scripts, strict=True)}
-        uses = self._contexts.uses(drains)
+        bare = [self._bare(card, script) for card, script in enumerate(scripts)]
+        endings = {
+            fact.uuid: Ending(script.linger_seconds, script.drain_seconds)
+            for facts, script in zip(bare, scripts, strict=True)
+            for fact in facts
+        }
+        uses = self._contexts.uses(endings)
         present = [card for card, script in enumerate(scripts) if script.fault is not FakeFault.MISSING]
-        calls = {f"card {card}": partial(self._read, card, scripts[card], uses[self._uuids[card]]) for card in present}
+        calls = {f"card {card}": partial(self._read, card, scripts[card], bare[card], uses) for card in present}
         answers = self._guard.run(calls).values()
-        cards = [self._answered(card, scripts[card], answer) for card, answer in zip(present, answers, strict=True)]
-        return Reading(cards)
+        told = [_answered(bare[card], answer) for card, answer in zip(present, answers, strict=True)]
+        return Reading([fact for facts in told for fact in facts])
 
     def _script(self, card: int) -> FakeScript:
         path = self._folder / "cards" / f"{card}.json"
@@ -59,28 +74,39 @@ class FakeProbe:
         except ValueError as error:
             return FakeScript(fault=FakeFault.BLIND, problem=f"cards/{card}.json makes no sense: {error}")
 
-    def _read(self, card: int, script: FakeScript, use: Use) -> CardFact:
+    def _read(self, card: int, script: FakeScript, bare: list[CardFact], uses: dict[str, Use]) -> list[CardFact]:
         self._hang(card)
-        bare = self._bare(card, script)
         if script.fault is FakeFault.LOST:
-            return faulty(bare, CardFault.LOST, "it has fallen off the bus")
+            return _faulty(bare, CardFault.LOST, "it has fallen off the bus")
         if script.fault is FakeFault.BLIND:
-            return faulty(bare, CardFault.BLIND, script.problem or "the driver cannot read it")
-        return _told(bare, script, use, [*use.processes, *self._scripted(script)])
+            return _faulty(bare, CardFault.BLIND, script.problem or "the driver cannot read it")
+        first, *others = bare
+        scripted = self._scripted(script)
+        return [
+            _told(first, script, uses[first.uuid], [*uses[first.uuid].processes, *scripted]),
+            *(_told(fact, _without_use(script), uses[fact.uuid], uses[fact.uuid].processes) for fact in others),
+        ]
 
     def _hang(self, card: int) -> None:
         started_at = time.monotonic()
         while time.monotonic() - started_at < self._script(card).hanging_seconds:
             threading.Event().wait(_SLICE_SECONDS)
 
-    def _answered(self, card: int, script: FakeScript, answer: CardFact | Exception) -> CardFact:
-        if isinstance(answer, CardFact):
-            return answer
-        return faulty(self._bare(card, script), CardFault.BLIND, reason_of(answer))
-
-    def _bare(self, card: int, script: FakeScript) -> CardFact:
-        index = card if script.index is None else script.index
-        return CardFact(self._uuids[card], index, MODEL, MEMORY_MIB, f"00000000:{index + 1:02X}:00.0")
+    def _bare(self, card: int, script: FakeScript) -> list[CardFact]:
+        """Return the card, or with MIG on its instances in its place, as the driver of a real one lists them."""
+        index, count = card if script.index is None else script.index, script.instances
+        whole = CardFact(self._uuids[card], index, MODEL, MEMORY_MIB, f"00000000:{index + 1:02X}:00.0")
+        return [
+            replace(
+                whole,
+                uuid=self._cards.instance_uuid(card, number),
+                index=(index + 1) * 100 + number,
+                model=f"{MODEL} MIG",
+                memory_mib=MEMORY_MIB // count,
+                parent_uuid=whole.uuid,
+            )
+            for number in range(count)
+        ] or [whole]
 
     def _scripted(self, script: FakeScript) -> list[ProcessFact]:
         facts = [self._scripted_process(process) for process in script.processes]
@@ -88,6 +114,8 @@ class FakeProbe:
 
     def _scripted_process(self, process: FakeProcess) -> ProcessFact | None:
         pid = process.pid or 0
+        if has_left(process):
+            return None
         if process.started is None:
             return self._book.fact(pid, process.kind, process.memory_mib)
         return ProcessFact(
@@ -95,14 +123,27 @@ class FakeProbe:
         )
 
 
+def _answered(bare: list[CardFact], answer: list[CardFact] | Exception) -> list[CardFact]:
+    return _faulty(bare, CardFault.BLIND, reason_of(answer)) if isinstance(answer, Exception) else answer
+
+
+def _faulty(bare: list[CardFact], fault: CardFault, problem: str) -> list[CardFact]:
+    return [faulty(fact, fault, problem) for fact in bare]
+
+
+def _without_use(script: FakeScript) -> FakeScript:
+    return replace(script, processes=[], ghost_mib=0, baseline_mib=0)
+
+
 def _told(bare: CardFact, script: FakeScript, use: Use, processes: list[ProcessFact]) -> CardFact:
     held = sum(process.memory_mib or 0 for process in processes)
     utilisation = use.utilisation if script.utilisation is None else script.utilisation
     full = replace(
         bare,
-        used_mib=min(MEMORY_MIB, script.baseline_mib + script.ghost_mib + use.draining_mib + held),
+        used_mib=min(bare.memory_mib, script.baseline_mib + script.ghost_mib + use.draining_mib + held),
         utilisation=utilisation,
         temperature=30 + utilisation * 2 // 5,
+        ecc_errors=script.ecc_errors,
         processes=processes,
     )
     silent = set(script.not_reported)
@@ -113,5 +154,6 @@ def _told(bare: CardFact, script: FakeScript, use: Use, processes: list[ProcessF
         used_mib=None if "used_mib" in silent else full.used_mib,
         utilisation=None if "utilisation" in silent else utilisation,
         temperature=None if "temperature" in silent else full.temperature,
+        ecc_errors=None if "ecc_errors" in silent else full.ecc_errors,
         processes=[] if "processes" in silent else full.processes,
     )

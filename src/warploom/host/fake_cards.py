@@ -1,6 +1,8 @@
 """Scripts fake cards while everything runs: intruders, ghosts, slow drains, lost, blind and hanging cards."""
 
 import fcntl
+import os
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -10,11 +12,16 @@ from typing import Any, Final
 
 import msgspec
 
+from warploom.client.processes import identity_of, is_alive
 from warploom.domain.hosts import ProcessKind
-from warploom.host.fake_files import fake_folder, fake_uuid, rack_seed, read_json, write_json
+from warploom.domain.processes import ProcessIdentity
+from warploom.host.fake_files import fake_folder, fake_instance_uuid, fake_uuid, rack_seed, read_json, write_json
 
 FIRST_INVENTED_PID: Final = 5_000_000
 """Above what Linux gives to processes, so that an invented one is never somebody else's."""
+FIRST_LEFT_PID: Final = 10_000_000
+"""From here on: the children that processes leave behind."""
+MOST_INSTANCES: Final = 7
 
 
 class FakeFault(StrEnum):
@@ -37,6 +44,8 @@ class FakeProcess:
     memory_mib: int | None = 2048
     kind: ProcessKind = ProcessKind.COMPUTE
     lease: str | None = None
+    until: float | None = None
+    """The Unix time at which it leaves by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +58,23 @@ class FakeScript:
     baseline_mib: int = 0
     drain_seconds: float = 0
     """How long a process's memory takes to drain after its end."""
+    linger_seconds: float = 0
+    """How long a child stays on the card after the end of a process that used it."""
     hanging_seconds: float = 0
     """How long each look at the card takes."""
     fault: FakeFault | None = None
     problem: str | None = None
     utilisation: int | None = None
     index: int | None = None
+    instances: int = 0
+    """With MIG on, how many instances the card is divided into; what is scripted shows on the first of them."""
+    ecc_errors: int = 0
+    """Memory errors that could not be corrected; while there are any, whatever starts to use the card fails."""
     not_reported: list[str] = field(default_factory=list[str])
     """Readings that are N/A: any of `NOT_REPORTABLE`."""
 
 
-NOT_REPORTABLE: Final = ("used_mib", "utilisation", "temperature", "processes", "process_memory")
+NOT_REPORTABLE: Final = ("used_mib", "utilisation", "temperature", "processes", "process_memory", "ecc_errors")
 
 
 class FakeCards:
@@ -73,12 +88,27 @@ class FakeCards:
         return fake_uuid(rack_seed(self.folder), card)
 
     def set_count(self, count: int) -> None:
-        """Say how many cards there are; the provider does so when it starts."""
+        """Say how many cards there are."""
         rack_seed(self.folder)
-        rack = self.folder / "rack.json"
-        known = read_json(rack) or {}
-        if known.get("cards") != count:
-            write_json(rack, known | {"cards": count})
+        self._note(cards=count)
+
+    def mark_served(self) -> None:
+        """Say that this process serves these cards; the provider does so when it starts."""
+        us = identity_of(os.getpid())
+        self._note(server=None if us is None else asdict(us))
+
+    def count(self) -> int:
+        """Return how many cards there are, or were when they were served last; 0 when they never were."""
+        return int((read_json(self.folder / "rack.json") or {}).get("cards") or 0)
+
+    def is_served(self) -> bool:
+        """Say whether a provider serves these cards now, in this process or another one."""
+        server = (read_json(self.folder / "rack.json") or {}).get("server")
+        return server is not None and is_alive(ProcessIdentity(server["pid"], server["started"]))
+
+    def instance_uuid(self, card: int, number: int) -> str:
+        """Return the UUID of one of a card's MIG instances."""
+        return fake_instance_uuid(rack_seed(self.folder), card, number)
 
     def script(self, card: int) -> FakeScript:
         """Read how a card behaves; raise ValueError when its file makes no sense."""
@@ -92,7 +122,7 @@ class FakeCards:
         """Put a process on a card, by default somebody else's training with 2 GiB; return its pid."""
         with self._changing(card) as script:
             added = _with_pid(process or FakeProcess(), script.processes)
-            others = [each for each in script.processes if each.pid != added.pid]
+            others = [each for each in script.processes if each.pid != added.pid and not has_left(each)]
             self._write(card, replace(script, processes=[*others, added]))
         return added.pid or 0
 
@@ -105,6 +135,10 @@ class FakeCards:
         with self._changing(card) as script:
             self._write(card, replace(script, processes=[each for each in script.processes if each.pid != pid]))
 
+    def vacate(self, card: int) -> None:
+        """Take every scripted process and every ghost off a card."""
+        self._change(card, processes=[], ghost_mib=0)
+
     def set_ghost(self, card: int, memory_mib: int) -> None:
         """Let this much memory be held by no process; 0 frees it."""
         self._change(card, ghost_mib=memory_mib)
@@ -116,6 +150,10 @@ class FakeCards:
     def set_drain(self, card: int, seconds: float) -> None:
         """Let the memory of a process that ends drain over this time, evenly."""
         self._change(card, drain_seconds=seconds)
+
+    def set_linger(self, card: int, seconds: float) -> None:
+        """Let a child of each process that ends stay on the card for this long, with the same lease."""
+        self._change(card, linger_seconds=seconds)
 
     def set_hanging(self, card: int, seconds: float) -> None:
         """Let each look at the card take this long; 0 ends it, also for a look that hangs just now."""
@@ -133,6 +171,18 @@ class FakeCards:
         """Let the driver fail to read the card, with this sentence; None mends it."""
         self._change(card, fault=None if problem is None else FakeFault.BLIND, problem=problem)
 
+    def find(self, card: int) -> None:
+        """Let a card that was lost, missing, blind or hanging be read again."""
+        self._change(card, fault=None, problem=None, hanging_seconds=0)
+
+    def set_ecc_errors(self, card: int, count: int) -> None:
+        """Let the card have memory errors that could not be corrected; 0 is a repaired card."""
+        self._change(card, ecc_errors=count)
+
+    def set_instances(self, card: int, count: int) -> None:
+        """Turn MIG on with this many instances, or off with 0."""
+        self._change(card, instances=count)
+
     def set_utilisation(self, card: int, percent: int | None) -> None:
         """Fix the card's utilisation; None leaves it to the processes that use the card."""
         self._change(card, utilisation=percent)
@@ -148,6 +198,10 @@ class FakeCards:
             raise ValueError(f"{min(wrong)!r} is no reading; there are {', '.join(NOT_REPORTABLE)}")
         self._change(card, not_reported=list(readings))
 
+    def driver_problem(self) -> str | None:
+        """Return what ails the driver as a whole, or None."""
+        return (read_json(self.folder / "driver.json") or {}).get("problem")
+
     def set_driver_problem(self, problem: str | None) -> None:
         """Let the driver as a whole fail, with this sentence; None mends it."""
         write_json(self.folder / "driver.json", {"problem": problem})
@@ -156,6 +210,9 @@ class FakeCards:
         """Let a card behave well again, with no scripted process on it."""
         with self._changing(card):
             self._write(card, FakeScript())
+
+    def _note(self, **facts: object) -> None:
+        write_json(self.folder / "rack.json", (read_json(self.folder / "rack.json") or {}) | facts)
 
     def _change(self, card: int, **fields: Any) -> None:
         with self._changing(card) as script:
@@ -171,6 +228,11 @@ class FakeCards:
 
     def _write(self, card: int, script: FakeScript) -> None:
         write_json(self.folder / "cards" / f"{card}.json", asdict(script))
+
+
+def has_left(process: FakeProcess) -> bool:
+    """Say whether the time of a process that leaves by itself has come."""
+    return process.until is not None and time.time() >= process.until
 
 
 def decode_script(content: bytes) -> FakeScript:

@@ -49,5 +49,14 @@ def rack_seed(folder: Path) -> str:
 
 def fake_uuid(seed: str, card: int) -> str:
     """Return the UUID of the card with this number, in the form of a real one."""
-    tail = zlib.crc32(f"{seed}/{card}".encode())
-    return f"GPU-fake{card:04x}-{seed[:4]}-{seed[4:8]}-{seed[8:12]}-{seed[12:16]}{tail:08x}"
+    return _uuid(f"GPU-fake{card:04x}", seed, f"{card}")
+
+
+def fake_instance_uuid(seed: str, card: int, number: int) -> str:
+    """Return the UUID of one of a card's MIG instances."""
+    return _uuid(f"MIG-fa{card:04x}{number:02x}", seed, f"{card}/{number}")
+
+
+def _uuid(beginning: str, seed: str, name: str) -> str:
+    tail = zlib.crc32(f"{seed}/{name}".encode())
+    return f"{beginning}-{seed[:4]}-{seed[4:8]}-{seed[8:12]}-{seed[12:16]}{tail:08x}"

@@ -3,13 +3,14 @@
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
 import msgspec
 
 from warploom.domain.hosts import ProcessFact
+from warploom.host.fake_cards import FIRST_LEFT_PID
 from warploom.host.processes import ProcessBook
 
 T = TypeVar("T")
@@ -58,8 +59,16 @@ class Use:
     draining_mib: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What follows on a card when a process that uses it ends: a child stays for a while, then its memory drains."""
+
+    linger_seconds: float = 0
+    drain_seconds: float = 0
+
+
 class Contexts:
-    """The contexts of one home. One counts while exactly its process runs; then its memory drains, and its file goes."""
+    """The contexts of one home. One counts while exactly its process runs, and then for as long as its `Ending` says."""
 
     def __init__(self, folder: Path, book: ProcessBook) -> None:
         self._folder = folder
@@ -67,14 +76,15 @@ class Contexts:
         self._files = Files(_decode)
         self._starts: dict[Path, int] = {}
         self._ended_at: dict[Path, float] = {}
+        self._seen: dict[Path, ProcessFact] = {}
 
-    def uses(self, drain_seconds: Mapping[str, float]) -> dict[str, Use]:
-        """Return the use of each card named in `drain_seconds`, which says how long its memory takes to drain."""
-        uses = {uuid: Use() for uuid in drain_seconds}
+    def uses(self, endings: Mapping[str, Ending]) -> dict[str, Use]:
+        """Return the use of each card named in `endings`."""
+        uses = {uuid: Use() for uuid in endings}
         for path in self._paths():
             context = self._files.read(path)
             if context is not None:
-                self._count(path, context, uses.get(context.uuid) or Use(), drain_seconds.get(context.uuid, 0))
+                self._count(path, context, uses.get(context.uuid) or Use(), endings.get(context.uuid) or Ending())
         return uses
 
     def _paths(self) -> list[Path]:
@@ -84,22 +94,32 @@ class Contexts:
             return []
         return [self._folder / name for name in sorted(names) if name.endswith(".json") and name[0] != "."]
 
-    def _count(self, path: Path, context: Context, use: Use, drain_seconds: float) -> None:
+    def _count(self, path: Path, context: Context, use: Use, ending: Ending) -> None:
         fact = self._book.fact(context.pid, memory_mib=context.memory_mib)
         started = context.started or self._starts.setdefault(path, 0 if fact is None else fact.started)
         if fact is not None and fact.started == started:
             use.processes.append(fact)
+            self._seen[path] = fact
             busy = _BUSY_PERCENT if context.utilisation is None else context.utilisation
             use.utilisation = min(100, use.utilisation + busy)
             return
         now = time.monotonic()
         gone_for = now - self._ended_at.setdefault(path, now)
-        if gone_for < drain_seconds:
-            use.draining_mib += round(context.memory_mib * (1 - gone_for / drain_seconds))
+        if path in self._seen and gone_for < ending.linger_seconds:
+            use.processes.append(_child(self._seen[path]))
+            return
+        drained_for = gone_for - (ending.linger_seconds if path in self._seen else 0)
+        if drained_for < ending.drain_seconds:
+            use.draining_mib += round(context.memory_mib * (1 - drained_for / ending.drain_seconds))
             return
         path.unlink(missing_ok=True)
-        self._starts.pop(path, None)
-        self._ended_at.pop(path, None)
+        for known in (self._starts, self._ended_at, self._seen):
+            known.pop(path, None)
+
+
+def _child(parent: ProcessFact) -> ProcessFact:
+    """Return a child that outlives its parent: it has the same lease in its environment, and nobody above it any more."""
+    return replace(parent, pid=FIRST_LEFT_PID + parent.pid, ancestors=[])
 
 
 def _decode(content: bytes) -> Context | None:

@@ -41,7 +41,16 @@ class Roster:
 
 def faulty(card: CardFact, fault: CardFault, problem: str) -> CardFact:
     """Return what is left to say of a card that cannot be read: which it is, and why nothing else is known."""
-    return replace(card, used_mib=None, utilisation=None, temperature=None, processes=[], fault=fault, problem=problem)
+    return replace(
+        card,
+        used_mib=None,
+        utilisation=None,
+        temperature=None,
+        ecc_errors=None,
+        processes=[],
+        fault=fault,
+        problem=problem,
+    )
 
 
 def _renumbered(missing: list[CardFact], listed: Iterable[CardFact]) -> list[CardFact]:
