@@ -112,10 +112,8 @@ def _broken_rule(error: Any) -> Exception:
 async def _prepare(conn: Any) -> None:
     for kind in ("json", "jsonb"):
         await conn.set_type_codec(kind, encoder=json.dumps, decoder=json.loads, schema="pg_catalog")
-    # Statements look rows up by key: one plan serves all values, and planning costs more than running it. It must not be
-    # that of a table which was small when it was made: the next tasks may come by the thousand before it is made anew.
+    # Statements look rows up by key: one plan serves all values, and planning costs more than running it.
     await conn.execute("set plan_cache_mode = force_generic_plan")
-    await conn.execute("set enable_seqscan = off")
 
 
 async def _keep(_conn: Any) -> None:
