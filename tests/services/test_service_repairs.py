@@ -1,10 +1,11 @@
 import pytest
 
 from support.databases import Clock
-from support.graphs import finish, give_up, lease_number, make, state_of
+from support.graphs import finish, give_up, lease_number, make, state_of, task_number
 from support.lab import Lab
 from support.rows import Sql
 from warploom.domain.errors import NotReady
+from warploom.domain.failures import FailureClass
 from warploom.domain.repairs import RecoveryWord
 from warploom.domain.tasks import NeedsWish, TaskState
 
@@ -115,6 +116,23 @@ async def test_a_reset_claim_may_be_claimed_again_and_its_holder_has_lost_it(lab
     assert claim.task.attempts == 1
     with pytest.raises(Exception, match="given back"):
         await lab.app.claims.done(ada, task, lease)
+
+
+async def test_a_task_that_is_ready_again_is_reset_to_its_first_attempt_and_an_idea_is_not(
+    lab: Lab, clock: Clock
+) -> None:
+    ada, boss = await lab.agent("ada"), await lab.operator()
+    task = await make(lab, ada, "tried")
+    await lab.app.claims.claim(ada, task)
+    await lab.app.claims.fail(ada, task, None, "no network", FailureClass.INFRA)
+    clock.advance(hours=2)
+    await lab.duties()
+    assert (await lab.app.tasks.read(ada, task)).attempts == 1
+    assert (await lab.app.repairs.reset(boss, task)).state is TaskState.READY
+    assert (await lab.app.tasks.read(ada, task)).attempts == 0
+    idea = task_number((await lab.app.tasks.idea(ada, "perhaps")).task)
+    with pytest.raises(NotReady, match="only an idea"):
+        await lab.app.repairs.reset(boss, idea)
 
 
 async def test_a_task_that_is_done_stays_done(lab: Lab) -> None:

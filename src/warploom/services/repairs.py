@@ -19,7 +19,7 @@ from warploom.services.changes import Change, Changes, repeated
 from warploom.services.leases import LeaseService
 from warploom.services.projects import project_of
 from warploom.services.sessions import require
-from warploom.services.task_views import reason_of, show_lines
+from warploom.services.task_views import next_step, reason_of, show_lines
 from warploom.services.tasks import each, get, required_text
 from warploom.store import cards as card_store
 from warploom.store import claims as claim_store
@@ -57,14 +57,15 @@ class RepairService:
             found = await _hold(change, await _decidable(change, task))
             if found.state is TaskState.DONE:
                 raise NotReady(f"{task_name(found.task)} is done.", "Create a new task for what is left to do.")
+            if found.state is TaskState.IDEA:
+                raise NotReady(f"{task_name(found.task)} is only an idea.", next_step(found))
             if found.state is TaskState.CLAIMED:
                 text = f"{actor.agent_name} put {task_name(found.task)} back to be claimed again"
                 ending = Ending(LeaseEnd.RESET, TaskState.READY, frees_task=True, forgets_attempts=True)
                 await self._end(change, found.lease, found.lease_session, ending, text)
-            elif found.state is TaskState.READY and found.session is not None:
-                await claim_store.return_task(change.conn, found.task)
+            else:
                 await ticket_store.dequeue(change.conn, found.task)
-            elif await repair_store.reset_task(change.conn, found.task):
+                await repair_store.reset_task(change.conn, found.task)
                 await task_store.link(change.conn, await repair_store.take_up_again(change.conn, found.task))
             if clear_output:
                 await repair_store.forget_result(change.conn, found.task)

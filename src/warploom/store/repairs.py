@@ -17,7 +17,7 @@ set state = (case when kind <> 'epic' and unmet = 0 then 'ready' else 'pending' 
   parked_at = null, escalated_at = null, culprit_id = null, outcome = null, failure = null, retry_at = null,
   finished_at = null, promised_start = null, promised_word = null,
   ready_at = coalesce(ready_at, clock_now()), order_key = coalesce(order_key, clock_now() - head_start)
-where id = $1 and kind <> 'gpu' and state in ('failed', 'blocked', 'cancelled', 'dead_letter')
+where id = $1 and kind <> 'gpu' and state in ('pending', 'ready', 'failed', 'blocked', 'cancelled', 'dead_letter')
 returning id
 """
 
@@ -245,7 +245,7 @@ class ClaimedTask:
 
 
 async def reset_task(conn: Connection, task: TaskId, *, forget_attempts: bool = True) -> bool:
-    """Let a task that is failed, blocked or given up be claimed again, or wait again; False when it is none of these."""
+    """Let a task that nobody has claimed be claimed again, or wait again; False when it is done, claimed or an idea."""
     return await conn.fetchval(_RESET, task, forget_attempts) is not None
 
 
