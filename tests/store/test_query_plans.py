@@ -169,5 +169,5 @@ async def test_the_head_of_a_queue_is_read_from_its_key_alone(full: Sql) -> None
 @pytest.mark.parametrize("statement", [claims._CLAIM_NEXT, convoys._CLAIM], ids=["alone", "together"])
 async def test_the_next_task_is_looked_for_from_the_watermark_on(full: Sql, statement: str) -> None:
     plan = await generic_plan(full, statement)
-    assert re.search(r"Index Scan using task_plain on task.*\n *Index Cond: .*order_key >= ", plan), plan
+    assert re.search(r"Index Scan using task_plain on task.*\n *Index Cond: .*ROW\(order_key, id\) >= ", plan), plan
     assert "Sort Key: task" not in plan.partition("CTE first")[2].partition("CTE taken")[0], plan

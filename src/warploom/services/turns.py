@@ -3,7 +3,6 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import partial
 from itertools import islice
 
@@ -11,6 +10,7 @@ from warploom.domain.identifiers import ProjectId
 from warploom.services.changes import repeated
 from warploom.services.convoys import Convoy
 from warploom.store import convoys as convoy_store
+from warploom.store.claims import Place
 from warploom.store.convoys import Taker
 from warploom.store.database import Database
 from warploom.store.tasks import Task
@@ -44,7 +44,7 @@ class _Memory:
     needs something special could not have it."""
 
     until: float
-    watermark: datetime | None = None
+    watermark: Place | None = None
     past_special: bool = False
 
 
@@ -88,7 +88,7 @@ class Turns:
                 conn, project, takers, watermark=watermark, past_special=past_special
             )
         if found:
-            memory.watermark = max(order_key for _, order_key in found)
+            memory.watermark = max(place for _, place in found)
         tasks = iter([task for task, _ in found])
         return [Catch(list(islice(tasks, len(wish.takers))), past_special, watermark is None) for wish in wishes]
 

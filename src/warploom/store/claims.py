@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, LiteralString
+from typing import Any, Final, LiteralString, NamedTuple
 
 from warploom.domain.identifiers import AgentId, LeaseId, ProjectId, SessionId, TaskId
 from warploom.domain.leases import LeaseState
@@ -46,7 +46,7 @@ left join agent as creator on creator.id = task.creator_id
 order by task.order_key, task.id
 """
 
-# $7 how many, $8 below which order key nothing is, $9 whether to pass by those that need something special.
+# $7 how many, $8 whether to pass by those that need something special, $9 and $10 before which place there is nothing.
 FIRST: Final[LiteralString] = """
 special as (
   select order_key from task
@@ -57,8 +57,8 @@ special as (
   select id from task
   where project_id = $1 and state = 'ready' and kind = 'work' and is_plain and session_id is null
     and exists (select from project where id = $1 and archived_at is null)
-    and order_key >= coalesce($8::timestamptz, '-infinity')
-    and order_key <= case when $9 then 'infinity' else coalesce((select order_key from special), 'infinity') end
+    and (order_key, id) >= (coalesce($9::timestamptz, '-infinity'), coalesce($10::bigint, 0))
+    and order_key <= case when $8 then 'infinity' else coalesce((select order_key from special), 'infinity') end
   order by order_key, id
   limit $7
   for no key update skip locked
@@ -196,22 +196,37 @@ class Finished:
     lease: LeaseId
 
 
+class Place(NamedTuple):
+    """Where a task stands in the order: many that came in one import share their order key, and differ in number."""
+
+    order_key: datetime
+    task: TaskId
+
+
+NOWHERE: Final = (None, None)
+
+
+def place_of(row: Record) -> Place:
+    """Read where a claimed task stood."""
+    return Place(row["order_key"], TaskId(row["id"]))
+
+
 async def claim_next(
     conn: Connection,
     actor: Actor,
     rules: ClaimRules,
     *,
     count: int = 1,
-    watermark: datetime | None = None,
+    watermark: Place | None = None,
     past_special: bool = False,
-) -> list[tuple[Task, datetime]]:
-    """Claim the first `count` tasks that need nothing but their turn, each with its order key; one round trip.
+) -> list[tuple[Task, Place]]:
+    """Claim the first `count` tasks that need nothing but their turn, each with its place; one round trip.
 
-    Rows that others are claiming are passed by. `watermark` starts the search at an order key below which there was
+    Rows that others are claiming are passed by. `watermark` starts the search at a place before which there was
     nothing a moment ago. Nothing is taken from behind a task that needs something special unless `past_special`.
     """
-    rows = await conn.fetch(_CLAIM_NEXT, *_who(actor, rules), count, watermark, past_special)
-    return [(read_claimed(row, actor), row["order_key"]) for row in rows]
+    rows = await conn.fetch(_CLAIM_NEXT, *_who(actor, rules), count, past_special, *(watermark or NOWHERE))
+    return [(read_claimed(row, actor), place_of(row)) for row in rows]
 
 
 async def claim_these(conn: Connection, actor: Actor, rules: ClaimRules, tasks: Sequence[TaskId]) -> list[Task]:

@@ -3,7 +3,6 @@
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final, LiteralString
 
 from warploom.domain.identifiers import AgentId, LeaseId, ProjectId, SessionId, TaskId
@@ -11,11 +10,14 @@ from warploom.domain.sessions import Actor
 from warploom.store.claims import (
     CLAIMED,
     FIRST,
+    NOWHERE,
     RETURNED,
     ClaimRules,
     Finished,
+    Place,
     claim_next,
     finish_task,
+    place_of,
     read_claimed,
 )
 from warploom.store.database import Connection, Record
@@ -118,9 +120,9 @@ async def claim_together(
     project: ProjectId,
     takers: Sequence[Taker],
     *,
-    watermark: datetime | None = None,
+    watermark: Place | None = None,
     past_special: bool = False,
-) -> list[tuple[Task, datetime]]:
+) -> list[tuple[Task, Place]]:
     """Claim the first tasks of a project, the first for the first taker and so on, as `claim_next` does for one of them."""
     first = takers[0]
     if all(taker == first for taker in takers):
@@ -136,14 +138,14 @@ async def claim_together(
         first.rules.setting,
         [taker.actor.agent_name for taker in takers],
         len(takers),
-        watermark,
         past_special,
+        *(watermark or NOWHERE),
     )
     mine: dict[SessionId, deque[Record]] = defaultdict(deque)
     for row in rows:
         mine[row["session_id"]].append(row)
     served = [(mine[taker.actor.session].popleft(), taker.actor) for taker in takers[: len(rows)]]
-    return [(read_claimed(row, actor), row["order_key"]) for row, actor in served]
+    return [(read_claimed(row, actor), place_of(row)) for row, actor in served]
 
 
 async def finish_together(conn: Connection, words: Sequence[Word]) -> list[Finished | None]:
