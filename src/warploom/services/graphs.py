@@ -6,7 +6,7 @@ from dataclasses import fields
 from itertools import islice
 from typing import Any
 
-from warploom.domain.errors import CycleFound, MalformedInput, NotFound
+from warploom.domain.errors import CycleFound, MalformedInput
 from warploom.domain.events import EventKind
 from warploom.domain.graphs import DEEPEST, MOST_NODES, Explanation, Graph, GraphNode
 from warploom.domain.identifiers import ProjectId, TaskId, task_name
@@ -26,7 +26,7 @@ from warploom.domain.tasks import HeadStarts, TaskLine, TaskState
 from warploom.services.changes import Change, Changes, repeated
 from warploom.services.projects import hold_project, project_of
 from warploom.services.task_views import show_lines
-from warploom.services.tasks import get
+from warploom.services.tasks import get, no_task
 from warploom.services.tickets import TicketService
 from warploom.services.waits import explain_task
 from warploom.store import cards as card_store
@@ -168,7 +168,7 @@ async def _whole(conn: Connection, project: ProjectId, limit: int) -> Graph:
 async def _near(conn: Connection, around: TaskId, depth: int, limit: int) -> Graph:
     known = (await task_store.projects_of(conn, [around])).get(around)
     if known is None:
-        raise NotFound(f"There is no task {task_name(around)}.", "loom_status lists the tasks of a project.")
+        raise no_task(task_name(around))
     found = await graph_store.tasks_near(conn, around, depth, limit + 1)
     return await _graph(conn, known, found[:limit], None, len(found), around)
 

@@ -10,6 +10,7 @@ from warploom.domain.sessions import Actor
 from warploom.domain.texts import spoken_list
 from warploom.services.changes import Change, Changes
 from warploom.services.sessions import agent_named, nearest_agents
+from warploom.services.tasks import no_task
 from warploom.store import messages as message_store
 from warploom.store.database import Connection
 from warploom.store.messages import NewMessage
@@ -35,7 +36,7 @@ class MessageService:
         async with self._changes.begin() as change:
             agents = await _recipients(change.conn, actor, recipient)
             if task is not None and not await message_store.is_task(change.conn, task):
-                raise NotFound(f"There is no task {task_name(task)}.", "loom_status lists the tasks.")
+                raise no_task(task_name(task))
             new = NewMessage(
                 recipients=[agent.agent for agent in agents],
                 session=recipient.session,

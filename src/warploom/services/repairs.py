@@ -33,7 +33,7 @@ from warploom.store.leases import Ending
 from warploom.store.repairs import ClaimedTask, Victim
 from warploom.store.tasks import Task
 
-_MOST = 500
+_MOST = 1_000
 _AT_ONCE = 500
 
 

@@ -43,7 +43,7 @@ from warploom.store.database import Connection
 from warploom.store.tasks import KnownTask, Task, TaskEdit, TaskInsert
 
 LONGEST_WAIT_SECONDS = 55.0
-MOST_LISTED = 500
+MOST_LISTED = 1_000
 MOST_AWAITED = 200
 COMMENT_LIMIT = 4_000
 _OVER = (TaskState.DONE, TaskState.CANCELLED, TaskState.DEAD_LETTER)
@@ -289,8 +289,13 @@ async def get(conn: Connection, task: TaskId) -> Task:
     """Read a task; raise NotFound when there is none of that number."""
     found = await task_store.get_task(conn, task)
     if found is None:
-        raise NotFound(f"There is no task {task_name(task)}.", "loom_status lists the tasks of a project.")
+        raise no_task(task_name(task))
     return found
+
+
+def no_task(named: str) -> NotFound:
+    """Return the refusal of a task, or of several, of which there is none."""
+    return NotFound(f"There is no task {named}.", "loom_status or `warploom tasks` lists the tasks of a project.")
 
 
 async def resolve(conn: Connection, needs: NeedsWish, home: str | None) -> tuple[CardNeed | None, list[CardId]]:
@@ -315,7 +320,7 @@ def require_all(tasks: Sequence[TaskId], known: "dict[TaskId, ProjectId] | dict[
     """Raise NotFound for tasks that are not there."""
     missing = [task_name(task) for task in tasks if task not in known]
     if missing:
-        raise NotFound(f"There is no task {spoken_list(missing[:8])}.", "loom_status lists the tasks of a project.")
+        raise no_task(spoken_list(missing[:8]))
 
 
 def nothing_to_do(ideas: int) -> str:
