@@ -21,6 +21,7 @@ from warploom.domain.cards import DrainAnswer, Rack
 from warploom.domain.errors import WarploomError
 from warploom.domain.events import EventView
 from warploom.domain.sessions import Actor
+from warploom.loading import undisturbed
 from warploom.orchestrator.duties import Orchestrator
 from warploom.telemetry.logs import start_logging
 from warploom.web.api import (
@@ -75,10 +76,11 @@ def build_server(app: App) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_server: FastAPI) -> AsyncGenerator[None]:
-        running = [asyncio.create_task(door.run())]
+        running: list[asyncio.Task[None]] = []
         try:
             await app.start()
             running.append(asyncio.create_task(Orchestrator(app.duties).run_forever()))
+            running.append(asyncio.create_task(door.run()))
             yield
         finally:
             for each in running:
@@ -110,7 +112,8 @@ def build_server(app: App) -> FastAPI:
 
 def _build_door(app: App) -> Starlette:
     """Build the MCP door; its framework takes longer to import than all the rest of the server."""
-    module = importlib.import_module("warploom.mcp.door")
+    with undisturbed():
+        module = importlib.import_module("warploom.mcp.door")
     door: Starlette = module.build_mcp(app, read_caller, version("warploom")).http_app(path="/mcp", stateless_http=True)
     return door
 

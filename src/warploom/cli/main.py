@@ -13,6 +13,7 @@ from typer.main import get_group
 from warploom.cli.exits import Exit, exit_for
 from warploom.cli.output import refuse
 from warploom.domain.errors import MalformedInput, WarploomError
+from warploom.loading import undisturbed
 
 COMMANDS: dict[str, str] = {
     "up": "stack",
@@ -88,7 +89,9 @@ class LazyGroup(TyperGroup):
         module = COMMANDS.get(cmd_name)
         if module is None:
             return None
-        return get_group(importlib.import_module(f"warploom.cli.{module}").app).commands[cmd_name]
+        with undisturbed():
+            loaded = importlib.import_module(f"warploom.cli.{module}")
+        return get_group(loaded.app).commands[cmd_name]
 
 
 app = typer.Typer(

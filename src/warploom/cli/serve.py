@@ -11,6 +11,6 @@ def serve() -> int:
 
     It uses the database and the bus that are set; `warploom up` runs everything that one machine needs.
     """
-    from warploom.server import main
+    from warploom.serve import main
 
     return main()

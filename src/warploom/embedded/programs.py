@@ -25,7 +25,7 @@ _AT_ONCE: Final = (signal.SIGKILL, 5.0)
 class Programs:
     """What the supervisor runs beside Postgres and Valkey; an empty host means that there is none."""
 
-    server: Sequence[str] = (sys.executable, "-P", "-m", "warploom.server")
+    server: Sequence[str] = (sys.executable, "-P", "-m", "warploom.serve")
     host: Sequence[str] = (sys.executable, "-P", "-m", "warploom.host")
 
 

@@ -21,6 +21,8 @@ _SLOWING = 1.5
 _LONG_POLL_SECONDS = 25.0
 _HASTY_SECONDS = 1.0
 _LOOK_SECONDS = 5.0
+_EAGER_SECONDS = 15.0
+_EAGER_PAUSE = 0.03
 
 
 class Pace:
@@ -84,6 +86,7 @@ class HostAgent:
         self._cursor: str | None = None
         self._refused_surveys = 0
         self._refused_polls = 0
+        self._eager_until = time.monotonic() + _EAGER_SECONDS
 
     def run(self) -> None:
         """Work until `stop` is called; what still hangs in a driver or on the server then ends with the process."""
@@ -136,12 +139,16 @@ class HostAgent:
         orders = self._link.call("orders", lambda server: server.orders(self._host, cursor, seconds))
         if orders is None:
             self._refused_polls += 1
-            return pause_before(self._refused_polls)
+            return self._pause_before_poll()
         was_away, self._refused_polls, self._cursor = self._refused_polls > 0, 0, orders.cursor
         if orders.survey or was_away:
             return self._look_at_once()
         is_hasty = orders.cursor == cursor and time.monotonic() - asked_at < _HASTY_SECONDS
         return _HASTY_SECONDS if is_hasty else 0.0
+
+    def _pause_before_poll(self) -> float:
+        """Ask often at first: the server that was started together with this agent is about to answer."""
+        return _EAGER_PAUSE if time.monotonic() < self._eager_until else pause_before(self._refused_polls)
 
     def _look_at_once(self) -> float:
         awaited = self._looks.next_number()

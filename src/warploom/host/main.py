@@ -5,7 +5,7 @@ import signal
 import sys
 from types import FrameType
 
-from warploom.client.connection import Client
+from warploom.client.hosts import HostCalls
 from warploom.client.identity import server_url
 from warploom.config import Settings
 from warploom.domain.callers import Caller, Role
@@ -40,7 +40,7 @@ def main() -> int:
 def build_agent(settings: Settings) -> HostAgent:
     """Put the agent of these settings together."""
     caller = Caller(role=Role.HOST, host=settings.host_name)
-    link = Link(lambda: Client(server_url(settings), caller, settings.key))
+    link = Link(lambda: HostCalls(server_url(settings), caller, settings.key))
     return HostAgent(settings.host_name, Surveyor(choose_probe(settings), settings.survey_interval), link)
 
 
