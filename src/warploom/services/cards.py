@@ -31,6 +31,7 @@ from warploom.services.sessions import require
 from warploom.store import cards as card_store
 from warploom.store import hosts as host_store
 from warploom.store import queues as queue_store
+from warploom.store.clock import read_clock
 from warploom.store.hosts import HostRow
 from warploom.store.queues import Head
 
@@ -62,7 +63,7 @@ class CardService:
             heads = await queue_store.read_heads(conn, [host.host for host in hosts], SHOWN_PLACES)
             lengths = await queue_store.queue_lengths(conn)
             waiting, oldest = await queue_store.count_waiting(conn)
-            now: datetime = await conn.fetchval("select clock_now()")
+            now = await read_clock(conn)
         starts = forecast(slots_of(cards, now), [head.waiting for head in heads], now)
         scene = _Scene(now, cards, heads, lengths, starts)
         return Rack(
@@ -106,7 +107,7 @@ class CardService:
                     change, EventKind.CARD_UNDRAINED, card, actor, {"agent": actor.agent_name, "cards": card.name}
                 )
                 change.order_survey(card.host)
-            now = await change.conn.fetchval("select clock_now()")
+            now = await read_clock(change.conn)
             await grant_possible(change, self._times, Round([card.host_id]), now)
             return answer
 

@@ -11,7 +11,6 @@ from warploom.bus.hints import Bus
 from warploom.domain.errors import Collision
 from warploom.domain.events import EventKind
 from warploom.domain.identifiers import CardId, HostId, LeaseId, ProjectId, SessionId, TaskId
-from warploom.domain.texts import spoken_list
 from warploom.store.database import Connection, Database
 from warploom.store.events import insert_events
 
@@ -125,8 +124,3 @@ def repeated(
 def names(cards: Iterable[str]) -> str:
     """Join card names for an event's facts."""
     return ", ".join(cards)
-
-
-def spoken_names(cards: Iterable[str]) -> str:
-    """Join card names for a sentence."""
-    return spoken_list(list(cards))

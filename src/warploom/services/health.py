@@ -11,6 +11,7 @@ from warploom.domain.texts import spoken_duration
 from warploom.store import cards as card_store
 from warploom.store import hosts as host_store
 from warploom.store import leaders as leader_store
+from warploom.store.clock import read_clock
 from warploom.store.database import Connection, Database
 from warploom.store.health import DatabaseFacts, read_facts
 from warploom.store.hosts import HostRow
@@ -34,7 +35,7 @@ class HealthService:
         """Run every check; a database that is away is a check that came out bad, not an error."""
         try:
             async with self._database.connection() as conn:
-                now: datetime = await conn.fetchval("select clock_now()")
+                now = await read_clock(conn)
                 return [
                     *await self._database_checks(conn),
                     self._check_bus(),

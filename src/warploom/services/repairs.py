@@ -169,7 +169,7 @@ class RepairService:
             require(actor, Role.OPERATOR)
         async with self._changes.database.connection() as conn:
             claimed = await repair_store.claimed_tasks(conn, actor.project, _MOST)
-        lines = [self._classify(each) for each in claimed if not each.is_gpu]
+        lines = [self._classify(each) for each in claimed]
         if execute:
             lines = [await self._recover(actor, line) for line in lines]
         due = sum(line.action != "none" and not line.done for line in lines)

@@ -28,10 +28,12 @@ from warploom.services.tasks import get
 from warploom.services.ticket_views import next_for, show_plainly, show_ticket
 from warploom.store import cards as card_store
 from warploom.store import claims as claim_store
+from warploom.store import graphs as graph_store
 from warploom.store import leases as lease_store
 from warploom.store import queues as queue_store
 from warploom.store import task_lists
 from warploom.store import tickets as ticket_store
+from warploom.store.clock import read_clock
 from warploom.store.database import Connection
 from warploom.store.tickets import Ticket
 
@@ -158,8 +160,8 @@ class TicketService:
             claimed = show_lines(await task_lists.rows_held(conn, actor.agent))
             cards = await card_store.read_cards(conn)
             answers = [await show_ticket(conn, ticket, cards, self._rules.url) for ticket in tickets]
-            now = await conn.fetchval("select clock_now()")
-            project = await conn.fetchval("select name from project where id = $1", actor.project)
+            now = await read_clock(conn)
+            project = await graph_store.name_of(conn, actor.project)
         held = [answer for answer in answers if answer.state in (Standing.ACTIVE, Standing.OFFERED)]
         waiting = [answer for answer in answers if answer not in held]
         return Me(
@@ -205,7 +207,7 @@ class TicketService:
             hosts = await queue_store.hosts_with_work(change.conn)
             if not hosts:
                 return 0
-            now = await change.conn.fetchval("select clock_now()")
+            now = await read_clock(change.conn)
             return len(await grant_possible(change, self._rules.times, Round(hosts), now))
 
     async def _enter(
@@ -219,7 +221,7 @@ class TicketService:
         change.tell(
             EventKind.TICKET_QUEUED, facts, project=actor.project, task=task, session=actor.session, cards=allowed
         )
-        now = await change.conn.fetchval("select clock_now()")
+        now = await read_clock(change.conn)
         await grant_possible(change, self._rules.times, Round(hosts, present=task), now)
 
     async def _want(self, change: Change, actor: Actor, task: TaskId) -> list[KnownCard] | None:

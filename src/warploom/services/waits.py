@@ -17,6 +17,7 @@ from warploom.domain.waits import (
 )
 from warploom.services.task_views import next_step, reason_of
 from warploom.store import graphs as graph_store
+from warploom.store.clock import read_clock
 from warploom.store.database import Connection
 from warploom.store.tasks import Task
 
@@ -35,7 +36,7 @@ class _Why:
 async def why_nothing_ready(conn: Connection, project: ProjectId) -> str | None:
     """Say in one sentence what the tasks of a project wait for when none may be claimed; None without open tasks."""
     obstacles = await graph_store.read_obstacles(conn, project)
-    return say_obstacles(obstacles, await conn.fetchval("select clock_now()"))
+    return say_obstacles(obstacles, await read_clock(conn))
 
 
 async def explain_task(conn: Connection, task: Task, ticket: TicketAnswer | None) -> Explanation:

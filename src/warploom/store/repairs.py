@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final, LiteralString
 
 from warploom.domain.identifiers import HostId, LeaseId, ProjectId, SessionId, TaskId, task_name
@@ -181,7 +181,7 @@ returning heartbeat.session_id, agent.name, clock_now() - heartbeat.seen_at as s
 """
 
 _CLAIMED: Final[LiteralString] = """
-select task.id, task.title, task.kind::text, agent.name as agent, lease.id as lease_id, lease.session_id,
+select task.id, task.title, agent.name as agent, lease.id as lease_id, lease.session_id,
   lease.expires_at <= clock_now() as is_expired, lease.expires_at - clock_now() as left_time,
   clock_now() - coalesce(heartbeat.seen_at, lease.granted_at) as silent,
   exists (
@@ -235,7 +235,6 @@ class ClaimedTask:
 
     task: TaskId
     title: str
-    is_gpu: bool
     agent: str
     lease: LeaseId
     is_expired: bool
@@ -360,7 +359,6 @@ async def claimed_tasks(conn: Connection, project: ProjectId, limit: int) -> lis
         ClaimedTask(
             TaskId(row["id"]),
             row["title"],
-            row["kind"] == "gpu",
             row["agent"],
             LeaseId(row["lease_id"]),
             row["is_expired"],
@@ -370,8 +368,3 @@ async def claimed_tasks(conn: Connection, project: ProjectId, limit: int) -> lis
         )
         for row in await conn.fetch(_CLAIMED, project, limit)
     ]
-
-
-async def database_clock(conn: Connection) -> datetime:
-    """Return the clock that judges every due time."""
-    return await conn.fetchval("select clock_now()")
