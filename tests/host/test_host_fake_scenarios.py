@@ -173,6 +173,22 @@ class TestFaults:
         assert child.pid != training.pid
         assert (mended.processes, mended.used_mib) == ([], 0)
 
+    def test_a_process_that_gave_its_card_back_leaves_a_child_and_draining_memory_too(self, stage, train: Train):
+        playing = stage("children-outlive-their-job")
+        playing.cards.set_drain(0, 3600)
+        playing.go_on()
+        training = train(9000)
+        playing.look()
+        training.vacate()
+
+        ((child,), _) = playing.look()[0].processes, playing.cards.set_linger(0, 0)
+        (draining,) = playing.look()
+        playing.cards.set_drain(0, 0)
+
+        assert child.memory_mib == 9000
+        assert (draining.processes, 0 < (draining.used_mib or 0) <= 9000) == ([], True)
+        assert playing.look()[0].used_mib == 0
+
     def test_somebody_else_uses_a_card(self, stage):
         playing = stage("somebody-else-uses-a-card")
 
@@ -283,6 +299,15 @@ class TestPlaying:
         Player(scenario, cards, tell).play()
 
         assert told == [(0, "reset", FakeScript()), (0.01, "ghost", FakeScript(ghost_mib=7))]
+
+    def test_one_that_is_stopped_takes_no_further_step(self, cards):
+        cards.set_count(1)
+        lose, late = "{action: lose, args: {card: 0}}", "{at: 1h, action: find, args: {card: 0}}"
+        player = Player(read_scenario(_written(lose, late), "a file"), cards, lambda *_: None)
+        player.stop()
+        player.play()
+
+        assert cards.script(0) == FakeScript()
 
     def test_one_that_is_played_beside_is_logged(self, cards, caplog):
         cards.set_count(1)

@@ -18,6 +18,10 @@ app = typer.Typer(rich_markup_mode=None)
 @app.command(epilog="Example: warploom demo")
 def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Keep the home with its logs; its stack is stopped.")] = False,
+    scenario: Annotated[
+        str | None,
+        typer.Option("--scenario", help="What happens to the cards meanwhile; `warploom fake scenarios` lists."),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Watch two agents share two fake cards, for real, in under a minute; leaves nothing running.
@@ -25,10 +29,12 @@ def demo(
     One agent trains on card 0; the other asks for it too, waits, is woken and trains. Everything runs in a home of its
     own: your own stack and its cards are left alone. Ctrl-C ends it and tidies up.
     """
+    from warploom.demo.faults import choose_scenario
     from warploom.demo.show import run
 
+    chosen = None if scenario is None else choose_scenario(scenario)
     try:
-        show = run(keep=keep, is_quiet=as_json)
+        show = run(keep=keep, is_quiet=as_json, scenario=chosen)
     except WarploomError as error:
         refuse(error, as_json=as_json)
         return Exit.BAD

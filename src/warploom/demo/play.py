@@ -9,6 +9,7 @@ from typing import Final
 
 from warploom.client.connection import Client
 from warploom.demo.cast import Performer
+from warploom.demo.faults import Faults
 from warploom.demo.happenings import Happening, Kind, now
 from warploom.demo.outcomes import DemoFailed, Outcome, Run
 from warploom.demo.parts import Part
@@ -34,12 +35,14 @@ _BEGINNING: Final = "0-0"
 class Play:
     """A run of the demo on a stack that is up. `heard` brings what the agents tell."""
 
-    def __init__(self, url: str, heard: queue.Queue[Happening], teller: Teller) -> None:
+    def __init__(self, url: str, heard: queue.Queue[Happening], teller: Teller, faults: Faults | None = None) -> None:
         self._client = Client(url, Caller(agent="demo"))
         self._heard = heard
         self._teller = teller
+        self._faults = faults
         self._past: list[Happening] = []
-        self._give_up_at = time.monotonic() + PATIENCE_SECONDS
+        self._patience = PATIENCE_SECONDS + (0 if faults is None else faults.seconds)
+        self._give_up_at = time.monotonic() + self._patience
         self._is_over = False
 
     def perform(self, first: Performer, second: Performer) -> Outcome:
@@ -51,18 +54,26 @@ class Play:
         for performer in (first, second):
             self._until(performer, Kind.CONNECTED)
         self._share(first, second)
+        self._end_faults()
         self._await_cards()
         return self._outcome()
 
     def close(self) -> None:
         """Stop following the log and the estimate."""
         self._is_over = True
+        self._end_faults()
         self._client.close()
+
+    def _end_faults(self) -> None:
+        if self._faults is not None:
+            self._faults.end()
 
     def _share(self, first: Performer, second: Performer) -> None:
         """Let the first have the card and the second ask for it, and then both do what they are told by their answers."""
         first.cue()
         self._expect(first, Kind.GRANTED, instead=Kind.QUEUED)
+        if self._faults is not None:
+            self._faults.begin()
         second.cue()
         queued = self._expect(second, Kind.QUEUED, instead=Kind.GRANTED)
         second.cue()
@@ -104,7 +115,7 @@ class Play:
             happening = self._heard.get(timeout=_LOOK_SECONDS)
         except queue.Empty:
             if time.monotonic() > self._give_up_at:
-                raise DemoFailed(f"{otherwise} within {PATIENCE_SECONDS:.0f} s") from None
+                raise DemoFailed(f"{otherwise} within {self._patience:.0f} s") from None
             return
         self._past.append(happening)
         self._teller.hear(happening)

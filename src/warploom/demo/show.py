@@ -11,12 +11,14 @@ from types import FrameType
 from typing import Final
 
 from warploom.demo.cast import performers
+from warploom.demo.faults import Faults
 from warploom.demo.happenings import Happening, Kind, now
 from warploom.demo.outcomes import DemoFailed, Outcome
 from warploom.demo.play import PARTS, Play
 from warploom.demo.stage import Stage
 from warploom.demo.telling import Teller
 from warploom.domain.errors import WarploomError
+from warploom.host.fake_scenarios import Scenario
 
 _ENDINGS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -32,17 +34,18 @@ class Show:
     home: Path | None
 
 
-def run(*, keep: bool, is_quiet: bool) -> Show:
-    """Do it all. Raise WarploomError, with where the logs are, for whatever fails; KeyboardInterrupt when asked to end.
+def run(*, keep: bool, is_quiet: bool, scenario: Scenario | None = None) -> Show:
+    """Do it all, with a scenario on the cards if there is one; KeyboardInterrupt when asked to end.
 
-    Either way the stack is stopped and every process of it has ended, or the error names it.
+    Raise WarploomError, with where the logs are, for whatever fails. Either way the stack is stopped and every process of
+    it has ended, or the error names it.
     """
     teller = Teller(is_quiet=is_quiet)
     with _at_an_ending(_interrupt):
         teller.open()
-        stage = Stage()
+        stage = Stage(has_faults=scenario is not None)
         try:
-            outcome = _performed(stage, teller)
+            outcome = _performed(stage, teller, scenario)
         except KeyboardInterrupt:
             teller.hear(now("demo", Kind.STACK, "is interrupted and tidies up"))
             _strike(stage, teller, keep=keep)
@@ -60,12 +63,13 @@ def run(*, keep: bool, is_quiet: bool) -> Show:
         return Show(outcome, teller.told, teller.began, seconds, stage.home if keep else None)
 
 
-def _performed(stage: Stage, teller: Teller) -> Outcome:
+def _performed(stage: Stage, teller: Teller, scenario: Scenario | None) -> Outcome:
     heard: queue.Queue[Happening] = queue.Queue()
+    faults = None if scenario is None else Faults(scenario, stage.home, heard.put)
     try:
         with performers(PARTS, stage, heard.put) as (first, second):
             url = _opened(stage, teller)
-            play = Play(url, heard, teller)
+            play = Play(url, heard, teller, faults)
             with contextlib.closing(play):
                 return play.perform(first, second)
     finally:

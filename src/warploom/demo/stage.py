@@ -21,12 +21,17 @@ _OF_THE_CALLER: Final = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 
 
 class Stage:
-    """A private home with a stack on a free port, whatever the settings of the caller's own stack are."""
+    """A private home with a stack on a free port, whatever the settings of the caller's own stack are.
 
-    def __init__(self) -> None:
+    With faults to come, cards are trusted again after seconds where others take minutes.
+    """
+
+    def __init__(self, *, has_faults: bool = False) -> None:
         parent = _SHORT if os.access(_SHORT, os.W_OK | os.X_OK) else None
         self.home = Path(tempfile.mkdtemp(prefix="warploom-demo-", dir=parent)).resolve()
         ours = {f"{PREFIX}HOME": str(self.home), f"{PREFIX}FAKE_GPUS": str(CARDS), f"{PREFIX}PORT": "0"}
+        if has_faults:
+            ours |= {f"{PREFIX}FOREIGN_QUIET_SECONDS": "3", f"{PREFIX}SETTLE_SECONDS": "5"}
         kept = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
         self.environment = {name: value for name, value in kept.items() if name not in _OF_THE_CALLER} | ours
         self.settings = Settings.load(self.environment)

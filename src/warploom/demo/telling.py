@@ -20,6 +20,7 @@ _STYLES: Final = {
     "stack": "bright_black",
     "log": "bright_black",
     "rack": "green",
+    "cards": "red",
     "estimate": "yellow",
     "claude-1": "cyan",
     "claude-2": "magenta",

@@ -92,14 +92,20 @@ class Player:
         self._scenario = scenario
         self._cards = cards
         self._tell = tell
+        self._stopping = threading.Event()
 
     def play(self) -> None:
-        """Let the cards behave well, then take each step at its time; what the last one leaves stays."""
+        """Let the cards behave well, then take each step at its time, unless it is stopped; what is done stays."""
         began = time.monotonic()
         self._do(0, Reset())
         for step in self._scenario.steps:
-            threading.Event().wait(max(0.0, began + step.at - time.monotonic()))
+            if self._stopping.wait(max(0.0, began + step.at - time.monotonic())):
+                return
             self._do(step.at, step.action)
+
+    def stop(self) -> None:
+        """Let no further step be taken."""
+        self._stopping.set()
 
     def _do(self, at: float, action: Action) -> None:
         self._tell(at, action, action.apply(self._cards))

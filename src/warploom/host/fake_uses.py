@@ -68,7 +68,10 @@ class Ending:
 
 
 class Contexts:
-    """The contexts of one home. One counts while exactly its process runs, and then for as long as its `Ending` says."""
+    """The contexts of one home. One counts while exactly its process runs, and then for as long as its `Ending` says.
+
+    It ends with its process, or when that gives the card back. A child stays only of a process that was seen here.
+    """
 
     def __init__(self, folder: Path, book: ProcessBook) -> None:
         self._folder = folder
@@ -76,16 +79,19 @@ class Contexts:
         self._files = Files(_decode)
         self._starts: dict[Path, int] = {}
         self._ended_at: dict[Path, float] = {}
-        self._seen: dict[Path, ProcessFact] = {}
+        self._seen: dict[Path, tuple[Context, ProcessFact]] = {}
 
     def uses(self, endings: Mapping[str, Ending]) -> dict[str, Use]:
         """Return the use of each card named in `endings`."""
         uses = {uuid: Use() for uuid in endings}
-        for path in self._paths():
-            context = self._files.read(path)
-            if context is not None:
-                self._count(path, context, uses.get(context.uuid) or Use(), endings.get(context.uuid) or Ending())
+        for path, context in self._contexts().items():
+            self._count(path, context, uses.get(context.uuid) or Use(), endings.get(context.uuid) or Ending())
         return uses
+
+    def _contexts(self) -> dict[Path, Context]:
+        """Return those there are, and those that were given back since they were seen."""
+        present = {path: context for path in self._paths() if (context := self._files.read(path)) is not None}
+        return {path: context for path, (context, _) in self._seen.items()} | present
 
     def _paths(self) -> list[Path]:
         try:
@@ -95,18 +101,28 @@ class Contexts:
         return [self._folder / name for name in sorted(names) if name.endswith(".json") and name[0] != "."]
 
     def _count(self, path: Path, context: Context, use: Use, ending: Ending) -> None:
+        fact = self._living(path, context)
+        if fact is None:
+            self._count_ended(path, context, use, ending)
+            return
+        self._seen[path] = (context, fact)
+        self._ended_at.pop(path, None)
+        use.processes.append(fact)
+        busy = _BUSY_PERCENT if context.utilisation is None else context.utilisation
+        use.utilisation = min(100, use.utilisation + busy)
+
+    def _living(self, path: Path, context: Context) -> ProcessFact | None:
+        if not path.exists():
+            return None
         fact = self._book.fact(context.pid, memory_mib=context.memory_mib)
         started = context.started or self._starts.setdefault(path, 0 if fact is None else fact.started)
-        if fact is not None and fact.started == started:
-            use.processes.append(fact)
-            self._seen[path] = fact
-            busy = _BUSY_PERCENT if context.utilisation is None else context.utilisation
-            use.utilisation = min(100, use.utilisation + busy)
-            return
+        return fact if fact is not None and fact.started == started else None
+
+    def _count_ended(self, path: Path, context: Context, use: Use, ending: Ending) -> None:
         now = time.monotonic()
         gone_for = now - self._ended_at.setdefault(path, now)
         if path in self._seen and gone_for < ending.linger_seconds:
-            use.processes.append(_child(self._seen[path]))
+            use.processes.append(_child(self._seen[path][1]))
             return
         drained_for = gone_for - (ending.linger_seconds if path in self._seen else 0)
         if drained_for < ending.drain_seconds:
