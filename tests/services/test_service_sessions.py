@@ -28,6 +28,12 @@ async def test_a_process_is_one_session_however_often_it_calls(lab: Lab, sql: Sq
     assert await sql.fetchval("select count(*) from event where kind = 'session.started'") == 1
 
 
+@pytest.mark.parametrize("name", ["warploom", "WarpLoom ", "all", "S-3", "s17"])
+async def test_no_agent_passes_for_warploom_for_everybody_or_for_a_session(lab: Lab, name: str) -> None:
+    with pytest.raises(MalformedInput, match="cannot be called"):
+        await identify(lab, agent=name)
+
+
 async def test_twenty_first_calls_at_once_make_one_session(lab: Lab, sql: Sql) -> None:
     actors = await asyncio.gather(*(identify(lab, client="codex", host="local", process=CLAUDE) for _ in range(20)))
     assert set(actors) == {actors[0]}

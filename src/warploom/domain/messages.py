@@ -6,10 +6,12 @@ from datetime import datetime
 
 from warploom.domain.errors import MalformedInput
 from warploom.domain.identifiers import SessionId, parse_session
-from warploom.domain.texts import NAME_LIMIT, long_text, one_line
+from warploom.domain.texts import NAME_LIMIT, long_text, one_line, optional_line
 
 MESSAGE_LIMIT = 4_000
 EVERYBODY = "all"
+WARPLOOM = "warploom"
+"""The sender of what Warploom itself has to say."""
 _SESSION = re.compile(r"S-?[1-9][0-9]*", re.ASCII | re.IGNORECASE)
 
 
@@ -56,6 +58,14 @@ def read_recipient(text: str) -> Recipient:
     """Read `all`, `S-3` or an agent's name."""
     name = one_line(text, "recipient", NAME_LIMIT)
     return Recipient(name, parse_session(name) if _SESSION.fullmatch(name) else None)
+
+
+def read_agent_name(text: str | None) -> str | None:
+    """Read what an agent calls itself; raise MalformedInput for Warploom's own name and for what messages read otherwise."""
+    name = optional_line(text, "agent name", NAME_LIMIT)
+    if name is not None and (name.casefold() in (WARPLOOM, EVERYBODY) or _SESSION.fullmatch(name)):
+        raise MalformedInput(f"An agent cannot be called '{name}'.", "Choose another name in WARPLOOM_AGENT.")
+    return name
 
 
 def read_body(text: str) -> str:

@@ -18,6 +18,7 @@ from warploom.domain.leases import (
     lease_lost,
     run_length,
 )
+from warploom.domain.messages import WARPLOOM
 from warploom.domain.sessions import Actor, Role
 from warploom.domain.tasks import TaskKind, TaskState
 from warploom.domain.texts import REASON_LIMIT, one_line, spoken_duration
@@ -124,7 +125,7 @@ class LeaseService:
                 return False
             _tell_expiry(change, held, ending)
             text = f"your lease {_named(held)} ended {silence}; {_again(held, ending)}"
-            await session_store.send_notice(change.conn, held.session, "warploom", text)
+            await session_store.send_notice(change.conn, held.session, WARPLOOM, text)
             return True
 
     @repeated
@@ -205,7 +206,7 @@ class LeaseService:
         else:
             await requeue(change.conn, held)
             text += "; it is back in the queue at its original age"
-        await session_store.send_notice(change.conn, held.session, "warploom", text)
+        await session_store.send_notice(change.conn, held.session, WARPLOOM, text)
 
     async def _hold(self, change: Change, actor: Actor | None, lease: LeaseId) -> Lease:
         """Prove that the lease is live and the actor's, and lock it; a call that names an offer accepts it.

@@ -10,6 +10,7 @@ from warploom.domain.errors import Collision, NotReady
 from warploom.domain.events import EventKind
 from warploom.domain.identifiers import LeaseId, SessionId, TaskId, lease_name, task_name
 from warploom.domain.leases import LeaseEnd
+from warploom.domain.messages import WARPLOOM
 from warploom.domain.outputs import read_output
 from warploom.domain.repairs import MEANINGS, EscalationView, RecoveryAnswer, RecoveryLine, RecoveryWord
 from warploom.domain.sessions import Actor, Role
@@ -261,7 +262,7 @@ class RepairService:
             raise NotReady("Its holder has just ended it.", "Look again, and decide then.")
         if session is not None:
             await session_store.send_notice(
-                change.conn, session, "warploom", f"your lease {lease_name(lease)} ended: {text}"
+                change.conn, session, WARPLOOM, f"your lease {lease_name(lease)} ended: {text}"
             )
 
     def _classify(self, claimed: ClaimedTask) -> RecoveryLine:

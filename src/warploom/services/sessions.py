@@ -9,7 +9,7 @@ from warploom.domain.errors import Busy, NotAllowed, NotFound
 from warploom.domain.events import EventKind
 from warploom.domain.hosts import ProcessIdentity
 from warploom.domain.identifiers import ProjectId, task_name
-from warploom.domain.messages import MESSAGE_LIMIT
+from warploom.domain.messages import MESSAGE_LIMIT, read_agent_name
 from warploom.domain.sessions import Actor, AgentView, Notice, Role, SessionView
 from warploom.domain.texts import NAME_LIMIT, cut_line, one_line, optional_line
 from warploom.services.changes import Changes
@@ -131,7 +131,7 @@ def _clean(caller: Caller) -> Caller:
     return Caller(
         role=caller.role,
         session_key=caller.session_key,
-        agent=optional_line(caller.agent, "agent name", NAME_LIMIT),
+        agent=read_agent_name(caller.agent),
         project=optional_line(caller.project, "project name", NAME_LIMIT),
         client=optional_line(caller.client, "client name", NAME_LIMIT),
         directory=optional_line(caller.directory, "directory", 500),
