@@ -47,9 +47,7 @@ class Person:
         self._stack = stack
 
     def says(self, *arguments: str) -> Any:
-        code, printed, said = self._stack.command(
-            *arguments, "--json", agent="ada", session="ada"
-        ).finish()
+        code, printed, said = self._stack.command(*arguments, "--json", agent="ada", session="ada").finish()
         assert code == 0, (arguments, said, printed)
         return json.loads(printed)
 
