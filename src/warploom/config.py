@@ -1,7 +1,6 @@
 """Settings: read once from the environment and `config.toml`; everyone else receives values."""
 
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
@@ -149,6 +148,8 @@ def _file(path: Path) -> dict[str, str]:
 
 def read_file(text: str, path: Path) -> dict[str, str]:
     """Read the text of a `config.toml` that lies at `path`; raise MalformedInput for what no setting can be."""
+    import tomllib  # noqa: PLC0415  (slow to load, and most homes have no such file)
+
     try:
         table: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

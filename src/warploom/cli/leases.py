@@ -7,7 +7,8 @@ import typer
 from warploom.cli.answers import lease_lines, tell_notices
 from warploom.cli.options import Json, Lease, OwnLease
 from warploom.cli.output import present
-from warploom.cli.reach import Reach
+from warploom.cli.ways import Way
+from warploom.client.holder import HolderClient
 from warploom.domain.identifiers import lease_name, parse_lease
 from warploom.domain.leases import LeaseAnswer, check_step
 
@@ -21,7 +22,7 @@ def release(lease: OwnLease, as_json: Json = False) -> None:
     Do it as soon as the job has ended. Releasing twice is success.
     """
     name = lease_name(parse_lease(lease))
-    _show(Reach().call(lambda client: client.release(name)), as_json=as_json)
+    _show(Way(HolderClient).call(lambda client: client.release(name)), as_json=as_json)
 
 
 @app.command(epilog='Example: warploom extend L-42 30 --reason "two more epochs"')
@@ -36,7 +37,7 @@ def extend(
     Nothing ends when the declared time has passed; this keeps the estimates of those who wait honest.
     """
     name = lease_name(parse_lease(lease))
-    _show(Reach().call(lambda client: client.extend(name, minutes, reason)), as_json=as_json)
+    _show(Way(HolderClient).call(lambda client: client.extend(name, minutes, reason)), as_json=as_json)
 
 
 @app.command(epilog="Example: warploom report L-42 120 3000")
@@ -52,7 +53,7 @@ def report(
     """
     name = lease_name(parse_lease(lease))
     check_step(step, total)
-    _show(Reach().call(lambda client: client.report(name, step, total)), as_json=as_json)
+    _show(Way(HolderClient).call(lambda client: client.report(name, step, total)), as_json=as_json)
 
 
 def _show(answer: LeaseAnswer, *, as_json: bool) -> None:

@@ -1,15 +1,17 @@
 """`warploom up`, `down` and `daemon`: the whole local stack, started and stopped."""
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import typer
 
 from warploom.cli.options import Json
 from warploom.cli.output import emit, note, present, say
-from warploom.cli.reach import Reach
 from warploom.config import Settings
-from warploom.domain.cards import HostLanes
 from warploom.domain.texts import spoken_memory
+
+if TYPE_CHECKING:
+    from warploom.domain.cards import HostLanes
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -26,8 +28,13 @@ def up(as_json: Json = False) -> None:
     if settings.url is not None:
         note(f"WARPLOOM_URL is set: commands here speak to {settings.url}, not to the local stack.")
     info = start(settings)
+    # Loaded only now, since the start would wait for it.
+    from warploom.cli.presence import await_host
+    from warploom.cli.ways import Way
+    from warploom.client.cards import CardCalls
+
     url = running_url(settings) or info.url
-    host = Reach(settings, url=url).await_host()
+    host = await_host(Way(CardCalls, settings, url=url))
     if as_json:
         emit({**asdict(info), "url": url, "host": host})
         return
@@ -61,7 +68,7 @@ def daemon() -> int:
     return main([])
 
 
-def _host_line(host: HostLanes | None, name: str) -> str:
+def _host_line(host: "HostLanes | None", name: str) -> str:
     if host is None:
         return f"Host     {name}: its host agent has not reported yet; `warploom doctor` says why"
     if host.problem:

@@ -8,9 +8,9 @@ from warploom.cli.answers import tell_notices
 from warploom.cli.exits import Exit
 from warploom.cli.outcomes import end_line
 from warploom.cli.output import note, present
-from warploom.cli.reach import Reach
 from warploom.cli.task_answers import ready_lines
 from warploom.cli.waits import POLL_SECONDS
+from warploom.cli.ways import Way
 from warploom.client.connection import Client
 from warploom.domain.tasks import AwaitAnswer, ReadyAnswer, TaskState
 
@@ -20,14 +20,14 @@ T = TypeVar("T")
 class TaskWatch:
     """One waiting of a command: where to, until when, and how patient with a server that is away."""
 
-    def __init__(self, reach: Reach, deadline: float | None, patience: float) -> None:
-        self.reach = reach
+    def __init__(self, way: Way[Client], deadline: float | None, patience: float) -> None:
+        self.way = way
         self.deadline = deadline
         self.patience = patience
 
     def until_over(self, names: list[str], *, quiet: bool) -> AwaitAnswer:
         """Return how tasks ended once all are over, or how they stand at the deadline."""
-        answer = self.reach.call(lambda client: client.wait_tasks(names, 0))
+        answer = self.way.call(lambda client: client.wait_tasks(names, 0))
         if answer.timed_out and not quiet:
             for task in answer.tasks:
                 note(end_line(task))
@@ -35,7 +35,7 @@ class TaskWatch:
 
     def until_ready(self) -> ReadyAnswer:
         """Return what may be claimed once there is something, or nothing at the deadline."""
-        answer = self.reach.call(lambda client: client.wait_ready(0))
+        answer = self.way.call(lambda client: client.wait_ready(0))
         return self._poll(answer, lambda seen: not seen.tasks, lambda client, left: client.wait_ready(left))
 
     def _poll(self, answer: T, is_early: Callable[[T], bool], ask: Callable[[Client, float], T]) -> T:
@@ -44,7 +44,7 @@ class TaskWatch:
             if left <= 0:
                 return answer
             seconds = min(left, POLL_SECONDS)
-            answer = self.reach.insist(lambda client, seconds=seconds: ask(client, seconds), self.patience)
+            answer = self.way.insist(lambda client, seconds=seconds: ask(client, seconds), self.patience)
         return answer
 
 

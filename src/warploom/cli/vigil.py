@@ -9,7 +9,7 @@ from warploom.client.holder import HolderClient
 from warploom.domain.errors import WarploomError
 
 if TYPE_CHECKING:
-    from warploom.cli.reach import Reach
+    from warploom.client.connection import Client
     from warploom.domain.cards import Rack
 
 _LONGEST_INTERVAL = timedelta(seconds=15)
@@ -37,13 +37,13 @@ class Vigil:
     def _watch(self) -> None:
         interval = min(_LONGEST_INTERVAL, self._way.settings.lease_time / 4).total_seconds()
         wait = min(_FIRST_LOOK_SECONDS, interval)
-        reach: Reach | None = None
+        whole: Way[Client] | None = None
         while not self._over.wait(wait):
             wait = interval
-            reach = reach or self._way.widened()  # only now: most commands have ended before
+            whole = whole or self._way.widened()  # only now: most commands have ended before
             try:
-                reach.client.heartbeat()
-                self._look(reach.client.rack())
+                whole.client.heartbeat()
+                self._look(whole.client.rack())
             except WarploomError:
                 continue
 

@@ -16,9 +16,10 @@ from warploom.domain.errors import Busy, Unreachable
 from warploom.domain.texts import spoken_duration
 
 if TYPE_CHECKING:
-    from warploom.cli.reach import Reach
+    from warploom.client.connection import Client
 
 C = TypeVar("C", bound=Calls)
+Other = TypeVar("Other", bound=Calls)
 T = TypeVar("T")
 
 _ATTEMPTS_BETWEEN_STARTS = 6
@@ -49,11 +50,15 @@ class Way(Generic[C]):
         self.caller = caller or shell_caller(self.settings)
         self._client: C | None = None
 
-    def widened(self) -> "Reach":
-        """Return the same way with every call there is."""
-        from warploom.cli.reach import Reach
+    def of(self, kind: "type[Other]") -> "Way[Other]":
+        """Return the same way with the calls of another kind of client."""
+        return Way(kind, self.settings, url=self._url, as_operator=self._as_operator, caller=self.caller)
 
-        return Reach(self.settings, url=self._url, as_operator=self._as_operator, caller=self.caller)
+    def widened(self) -> "Way[Client]":
+        """Return the same way with every call there is."""
+        from warploom.client.connection import Client
+
+        return self.of(Client)
 
     @property
     def is_ours(self) -> bool:
@@ -123,8 +128,10 @@ class Way(Generic[C]):
             note(str(error))
 
     def _start(self) -> None:
+        from warploom.cli.presence import await_host
+        from warploom.client.cards import CardCalls
         from warploom.embedded.stack import start
 
         note("Starting the local stack …")
         start(self.settings)
-        self.widened().await_host()
+        await_host(self.of(CardCalls))

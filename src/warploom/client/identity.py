@@ -39,8 +39,9 @@ def session_process(ancestors: Sequence[ProcessIdentity]) -> ProcessIdentity | N
     A shell started for one command (`sh -c …`) ends with it, so the search goes on above it; where no other shell
     is found, the program that started that one is taken.
     """
-    lasting = [step for step in ancestors if not _is_one_shot(command_of(step.pid))]
-    shells = [step for step in lasting if _name(command_of(step.pid)) in _SHELLS]
+    commands = {step: command_of(step.pid) for step in ancestors}
+    lasting = [step for step in ancestors if not _is_one_shot(commands[step])]
+    shells = [step for step in lasting if _name(commands[step]) in _SHELLS]
     return next(iter([*shells, *lasting, *ancestors]), None)
 
 

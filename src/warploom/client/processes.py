@@ -13,13 +13,8 @@ _DEPTH = 64
 
 def identity_of(pid: int) -> ProcessIdentity | None:
     """Return the identity of a running process, or None when there is none (a zombie counts as gone)."""
-    if sys.platform == "linux":
-        fields = _stat(pid)
-        return None if fields is None or fields[0] in "ZX" else ProcessIdentity(pid, int(fields[19]))
-    try:
-        return ProcessIdentity(pid, round(psutil.Process(pid).create_time() * 100))
-    except psutil.Error:
-        return None
+    seen = _seen(pid)
+    return None if seen is None else seen[0]
 
 
 def is_alive(identity: ProcessIdentity) -> bool:
@@ -30,13 +25,11 @@ def is_alive(identity: ProcessIdentity) -> bool:
 def ancestors_of(pid: int) -> list[ProcessIdentity]:
     """Return the parents of a process, nearest first, without process 1 and without itself."""
     found: list[ProcessIdentity] = []
-    parent = _parent(pid)
-    while parent > 1 and len(found) < _DEPTH:
-        identity = identity_of(parent)
-        if identity is None:
-            break
-        found.append(identity)
-        parent = _parent(parent)
+    seen = _seen(pid)
+    while seen is not None and seen[1] > 1 and len(found) < _DEPTH:
+        seen = _seen(seen[1])
+        if seen is not None:
+            found.append(seen[0])
     return found
 
 
@@ -53,14 +46,18 @@ def command_of(pid: int) -> list[str]:
         return []
 
 
-def _parent(pid: int) -> int:
+def _seen(pid: int) -> tuple[ProcessIdentity, int] | None:
+    """Return the identity of a running process and its parent's number, from one look; None when there is none."""
     if sys.platform == "linux":
         fields = _stat(pid)
-        return 0 if fields is None else int(fields[1])
+        if fields is None or fields[0] in "ZX":
+            return None
+        return ProcessIdentity(pid, int(fields[19])), int(fields[1])
     try:
-        return psutil.Process(pid).ppid()
+        process = psutil.Process(pid)
+        return ProcessIdentity(pid, round(process.create_time() * 100)), process.ppid()
     except psutil.Error:
-        return 0
+        return None
 
 
 def _stat(pid: int) -> list[str] | None:
