@@ -4,8 +4,9 @@ from typing import Any
 
 import asyncpg
 
+from warploom.domain.callers import Role
 from warploom.domain.identifiers import AgentId, ProjectId, SessionId
-from warploom.domain.sessions import Actor, Role
+from warploom.domain.sessions import Actor
 
 AGENTS = 32
 

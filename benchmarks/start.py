@@ -10,8 +10,8 @@ from pathlib import Path
 from benchmarks.lines import Line, median_ms
 from benchmarks.stack import Stack
 from warploom.client.connection import Client
-from warploom.domain.sessions import Caller
-from warploom.domain.tickets import Wish
+from warploom.domain.callers import Caller
+from warploom.domain.standings import Wish
 from warploom.embedded.postgres import Postgres
 from warploom.embedded.valkey import Valkey
 

@@ -9,7 +9,7 @@ from http.client import HTTPConnection
 from urllib.parse import urlsplit
 
 from warploom.client.connection import Client
-from warploom.domain.sessions import Caller
+from warploom.domain.callers import Caller
 
 
 def main(url: str, agent: str) -> None:

@@ -8,8 +8,8 @@ from http.client import HTTPConnection
 from benchmarks.lines import Line, median_of
 from benchmarks.stack import Stack, free_port, process, wait_for_http
 from warploom.client.connection import Client
-from warploom.domain.sessions import Caller
-from warploom.domain.tickets import Wish
+from warploom.domain.callers import Caller
+from warploom.domain.standings import Wish
 
 ROUNDS = 40
 WARM_UP = 5

@@ -8,7 +8,8 @@ from warploom.domain.etas import EtaView, EtaWord
 from warploom.domain.events import EventKind, EventView
 from warploom.domain.leases import Holder, LeaseAnswer, LeaseState
 from warploom.domain.standings import Standing, TicketAnswer
-from warploom.domain.tasks import TaskAnswer, TaskKind, TaskLine, TaskState
+from warploom.domain.task_answers import TaskAnswer, TaskLine
+from warploom.domain.tasks import TaskKind, TaskState
 
 NOW = datetime(2026, 3, 1, 14, 20, tzinfo=UTC)
 UUID = "GPU-5f3a91c2-0000-4000-8000-000000000000"

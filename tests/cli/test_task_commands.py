@@ -11,15 +11,8 @@ from warploom.domain.claims import ClaimAnswer
 from warploom.domain.errors import NotReady, PlanRefused
 from warploom.domain.projects import ProjectsAnswer, ProjectView
 from warploom.domain.repairs import EscalationView
-from warploom.domain.tasks import (
-    AwaitAnswer,
-    CommentView,
-    ManyAnswer,
-    NeedsView,
-    ReadyAnswer,
-    TaskKind,
-    TaskState,
-)
+from warploom.domain.task_answers import AwaitAnswer, CommentView, ManyAnswer, NeedsView, ReadyAnswer
+from warploom.domain.tasks import TaskKind, TaskState
 from warploom.domain.tickets import Me
 
 

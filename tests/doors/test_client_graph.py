@@ -7,9 +7,9 @@ import pytest
 from support.invariants import assert_whole
 from support.serving import Caller, ServerProcess, server_processes
 from warploom.client.connection import Client
+from warploom.domain.callers import Caller as Identity
 from warploom.domain.errors import CycleFound, LeaseLost, NotFound, NotReady, PlanRefused, Taken
 from warploom.domain.repairs import RecoveryWord
-from warploom.domain.sessions import Caller as Identity
 from warploom.domain.tasks import NeedsWish, Priority, TaskChanges, TaskState, TaskWish
 
 

@@ -14,7 +14,8 @@ from warploom.cli.tasks import show_task, split
 from warploom.client.completions import UNREACHED
 from warploom.domain.errors import MalformedInput, WarploomError
 from warploom.domain.identifiers import parse_task, task_name
-from warploom.domain.tasks import ManyAnswer, TaskState
+from warploom.domain.task_answers import ManyAnswer
+from warploom.domain.tasks import TaskState
 
 app = typer.Typer(rich_markup_mode=None)
 

@@ -2,7 +2,7 @@
 
 from warploom.cli.answers import clock
 from warploom.domain.claims import StepAnswer
-from warploom.domain.tasks import ManyAnswer, TaskLine
+from warploom.domain.task_answers import ManyAnswer, TaskLine
 from warploom.domain.texts import spoken_list
 
 

@@ -19,7 +19,7 @@ from warploom.domain.claims import StepAnswer
 from warploom.domain.errors import MalformedInput
 from warploom.domain.identifiers import parse_task, task_name
 from warploom.domain.repairs import EscalationView
-from warploom.domain.tasks import ManyAnswer
+from warploom.domain.task_answers import ManyAnswer
 
 app = typer.Typer(rich_markup_mode=None)
 

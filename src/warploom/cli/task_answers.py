@@ -9,7 +9,8 @@ from warploom.cli.columns import table, terminal_width
 from warploom.domain.claims import Claim, ClaimAnswer
 from warploom.domain.leases import export_line
 from warploom.domain.projects import ProjectView
-from warploom.domain.tasks import NeedsView, ReadyAnswer, TaskAnswer, TaskKind, TaskLine, TaskState
+from warploom.domain.task_answers import NeedsView, ReadyAnswer, TaskAnswer, TaskLine
+from warploom.domain.tasks import TaskKind, TaskState
 from warploom.domain.texts import spoken_list, spoken_memory
 
 if TYPE_CHECKING:

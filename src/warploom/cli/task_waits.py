@@ -12,7 +12,8 @@ from warploom.cli.task_answers import ready_lines
 from warploom.cli.waits import POLL_SECONDS
 from warploom.cli.ways import Way
 from warploom.client.connection import Client
-from warploom.domain.tasks import AwaitAnswer, ReadyAnswer, TaskState
+from warploom.domain.task_answers import AwaitAnswer, ReadyAnswer
+from warploom.domain.tasks import TaskState
 
 T = TypeVar("T")
 

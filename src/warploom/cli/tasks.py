@@ -10,7 +10,8 @@ from warploom.cli.output import present
 from warploom.cli.reach import Reach
 from warploom.cli.task_answers import created_lines, list_lines, ready_lines
 from warploom.domain.identifiers import parse_task, task_name
-from warploom.domain.tasks import NeedsWish, TaskAnswer, TaskChanges, TaskWish, read_states, read_task
+from warploom.domain.task_answers import TaskAnswer
+from warploom.domain.tasks import NeedsWish, TaskChanges, TaskWish, read_states, read_task
 
 app = typer.Typer(rich_markup_mode=None)
 

@@ -9,7 +9,7 @@ from warploom.cli.output import present
 from warploom.cli.reach import Reach
 from warploom.domain.errors import NotFound
 from warploom.domain.identifiers import parse_ticket, ticket_name
-from warploom.domain.tickets import Standing, TicketAnswer, Wish
+from warploom.domain.standings import Standing, TicketAnswer, Wish
 
 app = typer.Typer(rich_markup_mode=None)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from warploom.client.calls import Calls, part
 from warploom.domain.claims import ClaimAnswer, StepAnswer
 from warploom.domain.outputs import Output
-from warploom.domain.tasks import ManyAnswer
+from warploom.domain.task_answers import ManyAnswer
 
 
 class ClaimCalls(Calls):

@@ -6,7 +6,7 @@ from warploom.client.calls import Calls, part, query_of
 from warploom.domain.claims import StepAnswer
 from warploom.domain.outputs import Output
 from warploom.domain.repairs import EscalationView, RecoveryAnswer
-from warploom.domain.tasks import ManyAnswer, TaskLine
+from warploom.domain.task_answers import ManyAnswer, TaskLine
 
 
 class RepairCalls(Calls):

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from warploom.client.calls import Calls, part, query_of
-from warploom.domain.tasks import AwaitAnswer, ManyAnswer, ReadyAnswer, TaskAnswer, TaskChanges, TaskLine, TaskWish
+from warploom.domain.task_answers import AwaitAnswer, ManyAnswer, ReadyAnswer, TaskAnswer, TaskLine
+from warploom.domain.tasks import TaskChanges, TaskWish
 
 
 class TaskCalls(Calls):

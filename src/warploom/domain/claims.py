@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 
 from warploom.domain.errors import MalformedInput
 from warploom.domain.standings import TicketAnswer
-from warploom.domain.tasks import TaskAnswer, TaskState
+from warploom.domain.task_answers import TaskAnswer
+from warploom.domain.tasks import TaskState
 
 MOST_CLAIMS = 20
 SHORTEST_LIFE = timedelta(seconds=10)

@@ -10,7 +10,8 @@ from typing import Any, Final, Generic, TypeVar
 
 from warploom.domain.errors import MalformedInput
 from warploom.domain.standings import TicketAnswer
-from warploom.domain.tasks import TaskLine, TaskState
+from warploom.domain.task_answers import TaskLine
+from warploom.domain.tasks import TaskState
 from warploom.domain.texts import spoken_list
 
 DEEPEST: Final = 10

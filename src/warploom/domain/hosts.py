@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from warploom.domain.processes import ProcessIdentity as ProcessIdentity
+from warploom.domain.processes import ProcessIdentity
 
 
 class ProcessKind(StrEnum):

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from warploom.domain.errors import MalformedInput
-from warploom.domain.hosts import CardFact, ProcessFact, ProcessIdentity, Survey
+from warploom.domain.hosts import CardFact, ProcessFact, Survey
+from warploom.domain.processes import ProcessIdentity
 from warploom.domain.tasks import read_names
 from warploom.domain.texts import NAME_LIMIT, cut_line, one_line, optional_line
 

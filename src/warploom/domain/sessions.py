@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from warploom.domain.callers import Caller as Caller
-from warploom.domain.callers import Role as Role
+from warploom.domain.callers import Role
 from warploom.domain.identifiers import AgentId, ProjectId, SessionId, TaskId
 
 

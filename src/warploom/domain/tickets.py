@@ -10,10 +10,9 @@ from warploom.domain.errors import Impossible, MalformedInput, NotFound
 from warploom.domain.identifiers import CardId, HostId
 from warploom.domain.leases import EnvStyle, parse_env_style, run_length
 from warploom.domain.messages import MessageView
-from warploom.domain.standings import Standing as Standing
-from warploom.domain.standings import TicketAnswer as TicketAnswer
-from warploom.domain.standings import Wish as Wish
-from warploom.domain.tasks import Priority, TaskLine, parse_priority
+from warploom.domain.standings import TicketAnswer, Wish
+from warploom.domain.task_answers import TaskLine
+from warploom.domain.tasks import Priority, parse_priority
 from warploom.domain.texts import one_line, optional_line, spoken_list, spoken_memory
 
 MOST_CARDS = 64

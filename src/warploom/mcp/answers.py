@@ -9,7 +9,7 @@ from warploom.domain.claims import Claim, ClaimAnswer
 from warploom.domain.etas import EtaView
 from warploom.domain.leases import LeaseAnswer
 from warploom.domain.standings import Standing, TicketAnswer
-from warploom.domain.tasks import ManyAnswer, ReadyAnswer, TaskAnswer, TaskLine
+from warploom.domain.task_answers import ManyAnswer, ReadyAnswer, TaskAnswer, TaskLine
 
 Answer = dict[str, Any]
 

@@ -3,10 +3,11 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from warploom.domain.callers import Role
 from warploom.domain.claims import read_life
 from warploom.domain.errors import MalformedInput, WarploomError
 from warploom.domain.identifiers import TaskId, parse_task, task_name
-from warploom.domain.sessions import Actor, Role
+from warploom.domain.sessions import Actor
 from warploom.mcp.answers import Answer, many_answer, plain, task_lines
 from warploom.mcp.callers import Desk
 from warploom.orchestrator.duties import run_all

@@ -9,7 +9,8 @@ from warploom.domain.errors import MalformedInput
 from warploom.domain.identifiers import TaskId, parse_task
 from warploom.domain.projects import ProjectView
 from warploom.domain.sessions import Actor
-from warploom.domain.tasks import AwaitAnswer, NeedsWish, TaskChanges, TaskState, TaskWish, read_states
+from warploom.domain.task_answers import AwaitAnswer
+from warploom.domain.tasks import NeedsWish, TaskChanges, TaskState, TaskWish, read_states
 from warploom.mcp.answers import Answer, plain, ready_answer, task_answer, task_lines
 from warploom.mcp.callers import Desk
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from warploom.domain.callers import Role
 from warploom.domain.cards import (
     CardLane,
     DrainAnswer,
@@ -22,7 +23,7 @@ from warploom.domain.identifiers import CardId, TaskId, lease_name, session_name
 from warploom.domain.leases import Holder, Label, LeaseState, three_clocks
 from warploom.domain.queues import forecast
 from warploom.domain.reasons import card_state, free_span, is_overdue, say_card, state_since
-from warploom.domain.sessions import Actor, Role
+from warploom.domain.sessions import Actor
 from warploom.domain.texts import REASON_LIMIT, optional_line, spoken_duration
 from warploom.domain.tickets import card_by_name
 from warploom.services.changes import Change, Changes

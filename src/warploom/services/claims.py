@@ -7,6 +7,7 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
+from warploom.domain.callers import Role
 from warploom.domain.claims import Claim, ClaimAnswer, StepAnswer
 from warploom.domain.errors import NotReady, Taken
 from warploom.domain.etas import next_pace
@@ -15,10 +16,11 @@ from warploom.domain.failures import FailureClass, delay_before, is_worth_trying
 from warploom.domain.identifiers import LeaseId, TaskId, lease_name, task_name
 from warploom.domain.leases import LeaseEnd, LeaseState
 from warploom.domain.outputs import read_output
-from warploom.domain.sessions import Actor, Role
-from warploom.domain.tasks import ManyAnswer, TaskKind, TaskState
+from warploom.domain.sessions import Actor
+from warploom.domain.standings import Standing, TicketAnswer
+from warploom.domain.task_answers import ManyAnswer
+from warploom.domain.tasks import TaskKind, TaskState
 from warploom.domain.texts import REASON_LIMIT, one_line, optional_line
-from warploom.domain.tickets import Standing, TicketAnswer
 from warploom.services.changes import EVERYTHING, Change, Changes, graph_topic, repeated, ticket_topic
 from warploom.services.convoys import Convoy
 from warploom.services.leases import LeaseService

@@ -22,7 +22,8 @@ from warploom.domain.plans import (
     touched_tasks,
 )
 from warploom.domain.sessions import Actor
-from warploom.domain.tasks import HeadStarts, TaskLine, TaskState
+from warploom.domain.task_answers import TaskLine
+from warploom.domain.tasks import HeadStarts, TaskState
 from warploom.services.changes import Change, Changes, repeated
 from warploom.services.projects import hold_project, project_of
 from warploom.services.task_views import show_lines

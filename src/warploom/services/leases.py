@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from warploom.domain.callers import Role
 from warploom.domain.cards import KnownCard
 from warploom.domain.errors import LeaseLost, MalformedInput, NotFound, NotReady, NotYours
 from warploom.domain.etas import next_pace, run_end, show_eta
@@ -19,7 +20,7 @@ from warploom.domain.leases import (
     run_length,
 )
 from warploom.domain.messages import WARPLOOM
-from warploom.domain.sessions import Actor, Role
+from warploom.domain.sessions import Actor
 from warploom.domain.tasks import TaskKind, TaskState
 from warploom.domain.texts import REASON_LIMIT, one_line, spoken_duration
 from warploom.domain.tickets import CardNeed, room_for

@@ -4,11 +4,12 @@ import difflib
 import shlex
 from dataclasses import replace
 
+from warploom.domain.callers import Role
 from warploom.domain.errors import NotFound, NotReady, Taken
 from warploom.domain.events import EventKind
 from warploom.domain.identifiers import ProjectId
 from warploom.domain.projects import ProjectAnswer, ProjectsAnswer, ProjectView
-from warploom.domain.sessions import Actor, Role
+from warploom.domain.sessions import Actor
 from warploom.domain.texts import NAME_LIMIT, long_text, one_line, spoken_list
 from warploom.services.changes import Changes
 from warploom.services.sessions import require

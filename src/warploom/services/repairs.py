@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from warploom.domain.callers import Role
 from warploom.domain.claims import StepAnswer
 from warploom.domain.errors import Collision, NotReady
 from warploom.domain.events import EventKind
@@ -13,8 +14,9 @@ from warploom.domain.leases import LeaseEnd
 from warploom.domain.messages import WARPLOOM
 from warploom.domain.outputs import read_output
 from warploom.domain.repairs import MEANINGS, EscalationView, RecoveryAnswer, RecoveryLine, RecoveryWord
-from warploom.domain.sessions import Actor, Role
-from warploom.domain.tasks import ManyAnswer, TaskKind, TaskLine, TaskState
+from warploom.domain.sessions import Actor
+from warploom.domain.task_answers import ManyAnswer, TaskLine
+from warploom.domain.tasks import TaskKind, TaskState
 from warploom.domain.texts import REASON_LIMIT, optional_line, spoken_duration
 from warploom.services.changes import Change, Changes, repeated
 from warploom.services.leases import LeaseService

@@ -4,13 +4,13 @@ import difflib
 import re
 from datetime import timedelta
 
-from warploom.domain.callers import Caller
+from warploom.domain.callers import Caller, Role
 from warploom.domain.errors import Busy, NotAllowed, NotFound
 from warploom.domain.events import EventKind
-from warploom.domain.hosts import ProcessIdentity
 from warploom.domain.identifiers import ProjectId, task_name
 from warploom.domain.messages import MESSAGE_LIMIT, read_agent_name
-from warploom.domain.sessions import Actor, AgentView, Notice, Role, SessionView
+from warploom.domain.processes import ProcessIdentity
+from warploom.domain.sessions import Actor, AgentView, Notice, SessionView
 from warploom.domain.texts import NAME_LIMIT, cut_line, one_line, optional_line
 from warploom.services.changes import Changes
 from warploom.store import projects as project_store

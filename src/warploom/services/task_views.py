@@ -5,7 +5,8 @@ from datetime import datetime
 
 from warploom.domain.identifiers import lease_name, task_name
 from warploom.domain.leases import LeaseState
-from warploom.domain.tasks import NeedsView, TaskAnswer, TaskKind, TaskLine, TaskState, priority_name
+from warploom.domain.task_answers import NeedsView, TaskAnswer, TaskLine
+from warploom.domain.tasks import TaskKind, TaskState, priority_name
 from warploom.domain.texts import spoken_duration, spoken_list, spoken_memory
 from warploom.store.database import Record
 from warploom.store.tasks import Task

@@ -10,18 +10,14 @@ from warploom.domain.events import EventKind
 from warploom.domain.identifiers import CardId, ProjectId, TaskId, parse_task, task_name
 from warploom.domain.leases import run_length
 from warploom.domain.sessions import Actor
+from warploom.domain.task_answers import AwaitAnswer, ManyAnswer, ReadyAnswer, TaskAnswer, TaskLine
 from warploom.domain.tasks import (
     OPEN_STATES,
-    AwaitAnswer,
     HeadStarts,
-    ManyAnswer,
     NeedsWish,
     NewTask,
-    ReadyAnswer,
-    TaskAnswer,
     TaskChanges,
     TaskKind,
-    TaskLine,
     TaskState,
     TaskWish,
     parse_priority,

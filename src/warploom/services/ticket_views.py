@@ -9,9 +9,10 @@ from warploom.domain.identifiers import CardId, HostId, lease_name, ticket_name
 from warploom.domain.leases import END_SENTENCES, HeldCard, LeaseState, exports
 from warploom.domain.queues import forecast
 from warploom.domain.reasons import Ahead, waiting_chain
-from warploom.domain.tasks import TaskKind, TaskLine, TaskState
+from warploom.domain.standings import Standing, TicketAnswer
+from warploom.domain.task_answers import TaskLine
+from warploom.domain.tasks import TaskKind, TaskState
 from warploom.domain.texts import spoken_list
-from warploom.domain.tickets import Standing, TicketAnswer
 from warploom.services.grants import slots_of
 from warploom.store import queues as queue_store
 from warploom.store import tickets as ticket_store

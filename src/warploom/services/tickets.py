@@ -10,14 +10,9 @@ from warploom.domain.events import EventKind
 from warploom.domain.identifiers import CardId, LeaseId, TaskId, session_name, ticket_name
 from warploom.domain.leases import LeaseState
 from warploom.domain.sessions import Actor
+from warploom.domain.standings import Standing, TicketAnswer
 from warploom.domain.tasks import HeadStarts, TaskKind, TaskState
-from warploom.domain.tickets import (
-    GpuRequest,
-    Me,
-    Standing,
-    TicketAnswer,
-    resolve_cards,
-)
+from warploom.domain.tickets import GpuRequest, Me, resolve_cards
 from warploom.services.changes import Change, Changes, names, repeated, ticket_topic
 from warploom.services.grants import GrantTimes, Round, grant_possible
 from warploom.services.leases import LeaseService, candidates_of

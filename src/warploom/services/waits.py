@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from warploom.domain.graphs import Blocker, Explanation
 from warploom.domain.identifiers import ProjectId, TaskId, lease_name, task_name
 from warploom.domain.leases import LeaseState
+from warploom.domain.standings import TicketAnswer
 from warploom.domain.tasks import TaskKind, TaskState
-from warploom.domain.tickets import TicketAnswer
 from warploom.domain.waits import (
     say_capabilities,
     say_given_up,

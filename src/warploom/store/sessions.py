@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, LiteralString
 
-from warploom.domain.hosts import ProcessIdentity
+from warploom.domain.callers import Caller
 from warploom.domain.identifiers import AgentId, ProjectId, SessionId, lease_name, session_name, task_name
-from warploom.domain.sessions import Caller, Liveness, Notice, SessionView
+from warploom.domain.processes import ProcessIdentity
+from warploom.domain.sessions import Liveness, Notice, SessionView
 from warploom.store.database import Connection, Record
 
 _TOUCH: Final[LiteralString] = """

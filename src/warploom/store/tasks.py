@@ -9,7 +9,8 @@ from uuid import UUID
 from warploom.domain.failures import FailureClass
 from warploom.domain.identifiers import AgentId, CardId, LeaseId, ProjectId, SessionId, TaskId
 from warploom.domain.leases import LeaseState
-from warploom.domain.tasks import CommentView, NewTask, TaskKind, TaskState
+from warploom.domain.task_answers import CommentView
+from warploom.domain.tasks import NewTask, TaskKind, TaskState
 from warploom.domain.tickets import CardNeed
 from warploom.store.cards import read_pace
 from warploom.store.database import Connection, Record

@@ -8,7 +8,7 @@ from warploom.domain.claims import ClaimAnswer, StepAnswer, read_count, read_lif
 from warploom.domain.failures import parse_failure
 from warploom.domain.identifiers import LeaseId, parse_lease, parse_task
 from warploom.domain.outputs import Output
-from warploom.domain.tasks import ManyAnswer
+from warploom.domain.task_answers import ManyAnswer
 from warploom.web.callers import TheActor, TheApp
 from warploom.web.notices import told
 

@@ -8,7 +8,7 @@ from warploom.domain.claims import StepAnswer
 from warploom.domain.identifiers import parse_task
 from warploom.domain.outputs import Output
 from warploom.domain.repairs import EscalationView, RecoveryAnswer
-from warploom.domain.tasks import ManyAnswer, TaskLine
+from warploom.domain.task_answers import ManyAnswer, TaskLine
 from warploom.web.callers import TheActor, TheApp
 from warploom.web.notices import told
 

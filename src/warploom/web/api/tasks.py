@@ -6,16 +6,8 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Query, Request
 
 from warploom.domain.identifiers import parse_task
-from warploom.domain.tasks import (
-    AwaitAnswer,
-    ManyAnswer,
-    ReadyAnswer,
-    TaskAnswer,
-    TaskChanges,
-    TaskLine,
-    TaskWish,
-    read_states,
-)
+from warploom.domain.task_answers import AwaitAnswer, ManyAnswer, ReadyAnswer, TaskAnswer, TaskLine
+from warploom.domain.tasks import TaskChanges, TaskWish, read_states
 from warploom.web.callers import TheActor, TheApp, read_caller, role_of
 from warploom.web.notices import told
 
