@@ -112,7 +112,9 @@ select 1, 'gpu', 'ready', 'new ' || n, 'new ' || n, 1 + n % 20000, 1 + n % 20000
 from generate_series(1, 4000) as n;
 insert into queue (card_id, order_key, task_id) select 1 + id % 32, order_key, id from task where state = 'ready';
 insert into task (project_id, kind, state, title, ready_at, order_key)
-select 1, 'work', 'ready', 'work ' || n, now(), now() + n * interval '1 second' from generate_series(1, 4000) as n;
+select 1, 'work', 'ready', 'work ' || n, now(), now() + n * interval '1 second' from generate_series(1, 60000) as n;
+insert into task (project_id, kind, state, title, ready_at, order_key, retry_at, failure, finished_at)
+select 1, 'work', 'failed', 'again ' || n, now(), now(), now(), 'unknown', now() from generate_series(1, 20000) as n;
 insert into dependency (task_id, upstream_id)
 select n, n - far from generate_series(4, 30000) as n, generate_series(1, 3) as far;
 insert into event (kind, session_id, task_id) select 'lease.granted', 1 + n % 20000, n from generate_series(1, 20000) as n;
@@ -145,8 +147,9 @@ async def full(full_url: str) -> AsyncGenerator[Sql]:
 @pytest.mark.parametrize("name", HOT)
 async def test_a_hot_statement_reads_no_growing_table_whole(full: Sql, name: str) -> None:
     plan = await generic_plan(full, HOT[name])
-    scanned = set(re.findall(r"Seq Scan on (\w+)", plan)) & set(GROWING)
-    assert not scanned, plan
+    # An index that is read from end to end, to be merged with something, is the whole table too.
+    read_whole = set(re.findall(r"Seq Scan on (\w+)|Scan using \w+_pkey on (\w+).*\n(?! *Index Cond)", plan))
+    assert not {table for tables in read_whole for table in tables} & set(GROWING), plan
     assert "Sort Key: queue.order_key" not in plan, plan
 
 

@@ -12,6 +12,7 @@ from warploom.store.claims import (
     FIRST,
     NOWHERE,
     RETURNED,
+    THESE,
     ClaimRules,
     Finished,
     Place,
@@ -39,7 +40,7 @@ with {FIRST}, taken as materialized (
   set state = 'claimed', lease_id = leased.id, agent_id = leased.agent_id, session_id = leased.session_id,
     attempts = task.attempts + 1
   from leased
-  where task.id = leased.task_id
+  where task.id = leased.task_id and {THESE}
   returning {RETURNED}, task.session_id
 ), told as (
   insert into event (kind, project_id, task_id, lease_id, session_id, facts)

@@ -166,32 +166,33 @@ with working as (
   ) as tasks
   from working
 ), special as (
-  select id, session_id, need_count, need_resources, need_capabilities
-  from task
-  where project_id = $1 and kind <> 'gpu' and state = 'ready' and kind = 'work' and not is_plain
-  order by id
+  select id, need_resources, need_capabilities from task
+  where project_id = $1 and state = 'ready' and kind = 'work' and not is_plain and session_id is null
+  order by order_key, id
+  limit 200
+), queued as (
+  select id from task
+  where project_id = $1 and state = 'ready' and kind = 'work' and need_count > 0 and session_id is not null
+  order by order_key, id
   limit 200
 ), tickets as (
   select 'card' as word, null::bigint, coalesce((
     select min(host.name || '/' || card.index)
     from queue join card on card.id = queue.card_id join host on host.id = card.host_id
-    where queue.task_id = special.id
+    where queue.task_id = queued.id
     having count(*) = 1
   ), 'any card'), count(*)
-  from special
-  where session_id is not null and need_count > 0
+  from queued
   group by 3
 ), resources as (
   select 'resource' as word, lease.task_id, lease_resource.name, count(distinct special.id)
   from special
   join lease_resource on lease_resource.live and lease_resource.name = any(special.need_resources)
   join lease on lease.id = lease_resource.lease_id
-  where special.session_id is null
   group by 2, 3
 ), capabilities as (
   select 'capability' as word, null::bigint, wanted.name, count(*)
   from special cross join unnest(special.need_capabilities) as wanted (name)
-  where special.session_id is null
   group by 3
 ), stuck as (
   select culprit_id, escalated_at, parked_at from task where project_id = $1 and state = 'blocked' and kind <> 'gpu' order by id limit 1000

@@ -85,11 +85,12 @@ join agent on agent.id = taken.agent_id
 """
 
 _WIDEN: Final[LiteralString] = """
-select task.id, task.need_count, task.need_memory_mib, task.need_model, task.need_capabilities,
-  array(select queue.card_id from queue where queue.task_id = task.id) as candidates
-from task
+select task.id, task.need_count, task.need_memory_mib, task.need_model, task.need_capabilities, standing.candidates
+from task cross join lateral (
+  select array(select queue.card_id from queue where queue.task_id = task.id) as candidates
+) as standing
 where task.state = 'ready' and task.need_count > 0 and task.session_id is not null and cardinality(task.need_cards) = 0
-  and exists (select from queue where queue.task_id = task.id)
+  and cardinality(standing.candidates) > 0
 """
 
 _WORK: Final[LiteralString] = """

@@ -126,9 +126,8 @@ with due as (
 update task
 set state = (case when unmet = 0 then 'ready' else 'pending' end)::task_state, retry_at = null, failure = null,
   finished_at = null, agent_id = null, session_id = null
-from due
-where task.id = due.id and task.state = 'failed'
-returning task.id, task.project_id, task.title
+where id = any(array(select id from due)) and state = 'failed'
+returning id, project_id, title
 """
 
 _CLOSE_EPICS: Final[LiteralString] = """
