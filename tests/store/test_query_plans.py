@@ -24,6 +24,7 @@ from warploom.store import (
     tasks,
     tickets,
 )
+from warploom.store.database import PLANNING
 
 GROWING = ("task", "dependency", "queue", "lease", "lease_card", "session", "heartbeat", "event", "progress", "message")
 HOT = {
@@ -122,6 +123,20 @@ insert into message (agent_id, session_id, sender, body, read_at) select agent_i
 """
 
 
+CLAIM_ALL = """
+begin;
+insert into agent (name) values ('agent');
+insert into session (agent_id, project_id, key) select id, 1, 'named:agent' from agent;
+insert into task (project_id, kind, state, title, ready_at, order_key)
+select 1, 'work', 'ready', 'work ' || n, now(), now() from generate_series(1, 50) as n;
+insert into lease (task_id, session_id, agent_id, state, accepted_at, expires_at)
+select id, 1, 1, 'active', now(), now() from generate_series(1, 50) as id;
+update task set state = 'claimed', lease_id = n, agent_id = 1, session_id = 1
+from generate_series(1, 50) as n where task.id = n;
+set constraints all immediate;
+"""
+
+
 @pytest.fixture(scope="module")
 def full_url(postgres: Postgres) -> Generator[str]:
     with postgres.database() as url:
@@ -156,7 +171,7 @@ async def test_a_hot_statement_reads_no_growing_table_whole(full: Sql, name: str
 async def generic_plan(conn: Sql, statement: str) -> str:
     """Return the plan that serves every value, as a pool's prepared statements come to use."""
     nulls = ", ".join(["null"] * len((await conn.prepare(statement)).get_parameters()))
-    await conn.execute("set plan_cache_mode = force_generic_plan")
+    await conn.execute(PLANNING)
     await conn.execute(f"prepare hot as {statement}")
     rows = await conn.fetch(f"explain (costs off) execute hot{f'({nulls})' if nulls else ''}")
     return "\n".join(row[0] for row in rows)
@@ -174,3 +189,13 @@ async def test_the_next_task_is_looked_for_from_the_watermark_on(full: Sql, stat
     plan = await generic_plan(full, statement)
     assert re.search(r"Index Scan using task_plain on task.*\n *Index Cond: .*ROW\(order_key, id\) >= ", plan), plan
     assert "Sort Key: task" not in plan.partition("CTE first")[2].partition("CTE taken")[0], plan
+
+
+async def test_what_guards_a_claim_reads_no_table_whole_that_was_empty_when_it_was_planned(database_url: str) -> None:
+    conn = await asyncpg.connect(database_url)
+    await conn.execute("vacuum analyze")
+    await conn.execute(PLANNING)
+    await conn.execute(CLAIM_ALL)
+    whole = await conn.fetch("select relname from pg_stat_xact_user_tables where seq_scan > 0 order by relname")
+    await conn.close()
+    assert [row["relname"] for row in whole if row["relname"] in GROWING] == []

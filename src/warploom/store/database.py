@@ -46,6 +46,14 @@ logging.getLogger("asyncpg.pool").setLevel(logging.CRITICAL)
 
 ACQUIRE_SECONDS: Final = 2.0
 STATEMENT_SECONDS: Final = 20.0
+PLANNING: Final[LiteralString] = """
+set plan_cache_mode = force_generic_plan;
+set seq_page_cost = 4;
+set random_page_cost = 1.1
+"""
+"""Statements look rows up by key: one plan serves all values, and planning costs more than running it. A table that is small
+now may be large before its plans are made again, so even a table of one page is looked up in its index."""
+
 _AWAY = (
     OSError,
     asyncpg.InterfaceError,
@@ -112,8 +120,7 @@ def _broken_rule(error: Any) -> Exception:
 async def _prepare(conn: Any) -> None:
     for kind in ("json", "jsonb"):
         await conn.set_type_codec(kind, encoder=json.dumps, decoder=json.loads, schema="pg_catalog")
-    # Statements look rows up by key: one plan serves all values, and planning costs more than running it.
-    await conn.execute("set plan_cache_mode = force_generic_plan")
+    await conn.execute(PLANNING)
 
 
 async def _keep(_conn: Any) -> None:
