@@ -49,10 +49,12 @@ STATEMENT_SECONDS: Final = 20.0
 PLANNING: Final[LiteralString] = """
 set plan_cache_mode = force_generic_plan;
 set seq_page_cost = 4;
-set random_page_cost = 1.1
+set random_page_cost = 1.1;
+set enable_mergejoin = off
 """
 """Statements look rows up by key: one plan serves all values, and planning costs more than running it. A table that is small
-now may be large before its plans are made again, so even a table of one page is looked up in its index."""
+now may be large before its plans are made again, so even a table of one page is looked up in its index, and none is merged
+with another from its start to where the other ended a moment ago."""
 
 _AWAY = (
     OSError,

@@ -45,17 +45,20 @@ order by head.order_key, head.id
 """
 
 _FIND: Final[LiteralString] = f"""
-select {_LINE}
-from unnest($2::text[]) as wanted (state)
-cross join lateral (
-  select found.id from task as found
-  where found.project_id = $1 and found.state = wanted.state::task_state and found.kind <> 'gpu'
-  order by found.id desc
+select {_LINE} from task {_LINE_JOINS}
+where task.id = any(array(
+  select newest.id
+  from unnest($2::text[]) as wanted (state)
+  cross join lateral (
+    select found.id from task as found
+    where found.project_id = $1 and found.state = wanted.state::task_state and found.kind <> 'gpu'
+    order by found.id desc
+    limit $3
+  ) as newest
+  order by newest.id desc
   limit $3
-) as newest
-join task on task.id = newest.id {_LINE_JOINS}
+))
 order by task.id desc
-limit $3
 """
 
 _LINES: Final[LiteralString] = f"""
