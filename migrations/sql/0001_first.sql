@@ -94,7 +94,11 @@ create table card (
   baseline_mib integer check (baseline_mib >= 0),
   used_mib integer check (used_mib >= 0),
   utilisation integer check (utilisation between 0 and 100),
-  processes jsonb not null default '[]'
+  processes jsonb not null default '[]',
+  -- Memory errors that could not be corrected, as counted by the driver since it was loaded; and how many of them an operator
+  -- has put behind the card.
+  ecc_errors bigint check (ecc_errors >= 0),
+  ecc_excused bigint not null default 0 check (ecc_excused >= 0)
 ) with (fillfactor = 50);
 create index card_host on card (host_id);
 

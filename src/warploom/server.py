@@ -17,7 +17,7 @@ from starlette.routing import Route
 from warploom.app import App, build_app
 from warploom.config import Settings
 from warploom.domain.callers import Caller, Role
-from warploom.domain.cards import DrainAnswer, Rack
+from warploom.domain.cards import Rack, ServiceAnswer
 from warploom.domain.errors import WarploomError
 from warploom.domain.events import EventView
 from warploom.domain.sessions import Actor
@@ -129,10 +129,10 @@ def _sources(app: App) -> PageSources:
     async def rack() -> Rack:
         return await app.cards.survey()
 
-    async def drain(card: str, reason: str | None, *, role: Role, preview: bool) -> DrainAnswer:
+    async def drain(card: str, reason: str | None, *, role: Role, preview: bool) -> ServiceAnswer:
         return await app.cards.drain(await visitor(role), card, reason, preview=preview)
 
-    async def undrain(card: str, reason: str | None, *, role: Role, preview: bool) -> DrainAnswer:
+    async def undrain(card: str, reason: str | None, *, role: Role, preview: bool) -> ServiceAnswer:
         _ = reason
         return await app.cards.undrain(await visitor(role), card, preview=preview)
 

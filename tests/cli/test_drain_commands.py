@@ -1,4 +1,4 @@
-"""`warploom drain` and `undrain`: consequences first, and nothing without a yes."""
+"""`warploom drain`, `undrain`, `quarantine` and `clear`: consequences first, and nothing without a yes."""
 
 import json
 from typing import Any
@@ -20,7 +20,7 @@ def draining(server: ScriptedServer) -> ScriptedServer:
         return {"card": "local/0", "service": "draining", "done": done, "consequences": CONSEQUENCES}
 
     server.on("GET", "/api/v1/rack", samples.rack(samples.busy_lane(), samples.lane(1)))
-    server.on("POST", "/api/v1/cards/local/0/(drain|undrain)", answer)
+    server.on("POST", "/api/v1/cards/local/0/(drain|undrain|quarantine|clear)", answer)
     return server
 
 
@@ -41,6 +41,17 @@ def test_with_a_yes_it_is_done_and_told(draining: ScriptedServer, warploom: Comm
     assert done.returncode == 0
     assert done.stdout.splitlines()[0] == "local/0 is draining now."
     assert [call.body for call in draining.calls if call.method == "POST"] == [{"reason": "fan", "preview": False}]
+
+
+def test_a_card_is_quarantined_for_a_reason_and_cleared(draining: ScriptedServer, warploom: Command) -> None:
+    assert warploom("quarantine", "0", "--yes").returncode == 2
+    assert warploom("quarantine", "0", "--yes", "--reason", "wrong results").returncode == 0
+    assert warploom("clear", "0", "--yes").returncode == 0
+    posted = [(call.path.rpartition("/")[2], call.body) for call in draining.calls if call.method == "POST"]
+    assert posted == [
+        ("quarantine", {"reason": "wrong results", "preview": False}),
+        ("clear", {"reason": None, "preview": False}),
+    ]
 
 
 def test_json_without_a_yes_is_the_preview(draining: ScriptedServer, warploom: Command) -> None:

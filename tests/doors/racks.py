@@ -13,13 +13,13 @@ from warploom.domain.cards import (
     CardLane,
     CardState,
     Condition,
-    DrainAnswer,
     HostLanes,
     Owner,
     ProcessView,
     QueuePlace,
     Rack,
     Service,
+    ServiceAnswer,
 )
 from warploom.domain.etas import EtaView, EtaWord, Pace, Span, at, measured_end, show_eta
 from warploom.domain.events import EventKind, EventView
@@ -217,24 +217,24 @@ class Shown:
     async def latest_events(self, limit: int) -> list[EventView]:
         return self.events[-limit:]
 
-    async def drain(self, card: str, reason: str | None, *, role: Role, preview: bool) -> DrainAnswer:
+    async def drain(self, card: str, reason: str | None, *, role: Role, preview: bool) -> ServiceAnswer:
         self.roles.append(role)
         return self._change("drain", card, reason, preview)
 
-    async def undrain(self, card: str, reason: str | None, *, role: Role, preview: bool) -> DrainAnswer:
+    async def undrain(self, card: str, reason: str | None, *, role: Role, preview: bool) -> ServiceAnswer:
         self.roles.append(role)
         return self._change("undrain", card, reason, preview)
 
     def sources(self) -> PageSources:
         return PageSources(self.read_rack, self.latest_events, self.drain, self.undrain)
 
-    def _change(self, verb: str, card: str, reason: str | None, preview: bool) -> DrainAnswer:
+    def _change(self, verb: str, card: str, reason: str | None, preview: bool) -> ServiceAnswer:
         if self.failure:
             raise self.failure
         if not preview:
             self.asked.append((verb, card, reason))
         service = Service.DRAINED if verb == "drain" else Service.IN_SERVICE
-        return DrainAnswer(card, service, not preview, self.consequences)
+        return ServiceAnswer(card, service, not preview, self.consequences)
 
 
 HOSTILE_TEXTS = [

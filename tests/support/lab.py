@@ -50,20 +50,21 @@ class LabHost:
             }
         )
         card = self.cards[index]
-        self._change(
+        self.report(
             index, processes=[*card.processes, process], used_mib=(card.used_mib or 0) + (process.memory_mib or 0)
         )
         return process
 
     def end(self, index: int, *, held_mib: int = 0) -> None:
         """Let every process leave a card; `held_mib` stays in use although nobody is there."""
-        self._change(index, processes=[], used_mib=IDLE_MIB + held_mib)
+        self.report(index, processes=[], used_mib=IDLE_MIB + held_mib)
 
     def fail(self, index: int, fault: CardFault | None) -> None:
         """Let a card fail, or work again with None."""
-        self._change(index, fault=fault)
+        self.report(index, fault=fault)
 
-    def _change(self, index: int, **facts: Any) -> None:
+    def report(self, index: int, **facts: Any) -> None:
+        """Let the next survey tell these facts of a card."""
         self.cards[index] = replace(self.cards[index], **facts)
 
 

@@ -37,6 +37,7 @@ class Gpu:
     used: Any = 5 * 1024**2
     utilisation: Any = 7
     temperature: Any = 31
+    ecc_errors: Any = 0
     compute: Any = field(default_factory=list)
     graphics: Any = field(default_factory=list)
     error: int | None = None
@@ -60,6 +61,8 @@ class Library:
 
     nvmlMemory_v2 = pynvml.nvmlMemory_v2
     NVML_TEMPERATURE_GPU = pynvml.NVML_TEMPERATURE_GPU
+    NVML_MEMORY_ERROR_TYPE_UNCORRECTED = pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED
+    NVML_VOLATILE_ECC = pynvml.NVML_VOLATILE_ECC
 
     def __init__(self, *gpus: Gpu) -> None:
         self.gpus = list(gpus)
@@ -113,6 +116,10 @@ class Library:
 
     def nvmlDeviceGetTemperature(self, gpu: Gpu, _sensor: int) -> int:
         return given(gpu.temperature)
+
+    def nvmlDeviceGetTotalEccErrors(self, gpu: Gpu, kind: int, since: int) -> int:
+        assert (kind, since) == (self.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, self.NVML_VOLATILE_ECC)
+        return given(gpu.ecc_errors)
 
     def nvmlDeviceGetComputeRunningProcesses(self, gpu: Gpu) -> list[Any]:
         return given(gpu.compute)
@@ -168,6 +175,7 @@ class TestAHealthyCard:
             used_mib=6,
             utilisation=7,
             temperature=31,
+            ecc_errors=0,
         )
 
     def test_the_driver_is_told(self):
@@ -208,9 +216,10 @@ class TestWhatIsNotReported:
         "code", [pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_NO_PERMISSION, pynvml.NVML_ERROR_NO_DATA]
     )
     def test_a_reading_that_is_not_supported_is_none_and_never_0(self, code):
-        (card,) = read(Library(Gpu("GPU-a", utilisation=error(code), temperature=error(code))))
+        (card,) = read(Library(Gpu("GPU-a", utilisation=error(code), temperature=error(code), ecc_errors=error(code))))
 
-        assert (card.utilisation, card.temperature, card.used_mib, card.fault) == (None, None, 5, None)
+        assert (card.utilisation, card.temperature, card.ecc_errors) == (None, None, None)
+        assert (card.used_mib, card.fault) == (5, None)
 
     def test_a_process_whose_memory_is_not_reported_has_none(self):
         (card,) = read(Library(Gpu("GPU-a", compute=[used_by(os.getpid(), None)])))

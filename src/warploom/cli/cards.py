@@ -1,4 +1,4 @@
-"""`warploom drain` and `undrain`: taking a card out of service and putting it back, with a look at what that means."""
+"""`warploom drain`, `undrain`, `quarantine` and `clear`: cards out of service and back, with a look at what that means."""
 
 import sys
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from warploom.cli.options import CardName, Json
 from warploom.cli.output import emit, note, present, say
 from warploom.cli.reach import Reach
 from warploom.client.connection import Client
-from warploom.domain.cards import DrainAnswer, Rack
+from warploom.domain.cards import Rack, ServiceAnswer
 from warploom.domain.errors import MalformedInput, NotFound
 from warploom.domain.texts import spoken_list
 
@@ -19,7 +19,7 @@ app = typer.Typer(rich_markup_mode=None)
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 Reason = Annotated[str | None, typer.Option("--reason", "-r", help="Why, for everybody who looks at the card.")]
-_Change = Callable[[Client, str, bool], DrainAnswer]
+_Change = Callable[[Client, str, bool], ServiceAnswer]
 
 
 @app.command(epilog='Example: warploom drain local/0 --reason "fan replacement"')
@@ -38,6 +38,31 @@ def undrain(card: CardName, yes: Yes = False, reason: Reason = None, as_json: Js
     Shows what that means and asks first; with --json and without --yes it only shows.
     """
     return _change(card, lambda client, name, preview: client.undrain(name, reason, preview=preview), yes, as_json)
+
+
+@app.command(epilog='Example: warploom quarantine local/0 --reason "wrong results twice"')
+def quarantine(
+    card: CardName,
+    reason: Annotated[str, typer.Option("--reason", "-r", help="The evidence, for everybody who looks at the card.")],
+    yes: Yes = False,
+    as_json: Json = False,
+) -> int:
+    """Take a card out of service because of its faults, until `warploom clear`.
+
+    What runs there goes on, and its queue is kept. Cards that count memory errors are quarantined by themselves. Shows what
+    that means and asks first; with --json and without --yes it only shows.
+    """
+    return _change(card, lambda client, name, preview: client.quarantine(name, reason, preview=preview), yes, as_json)
+
+
+@app.command(epilog="Example: warploom clear local/0")
+def clear(card: CardName, yes: Yes = False, as_json: Json = False) -> int:
+    """Put a quarantined card back in service once it is mended.
+
+    Errors that it counted so far no longer speak against it; new ones do. Shows what that means and asks first; with --json
+    and without --yes it only shows.
+    """
+    return _change(card, lambda client, name, preview: client.clear(name, preview=preview), yes, as_json)
 
 
 def find_card(rack: Rack, text: str) -> str:
@@ -80,7 +105,7 @@ def _agreed(card: str) -> bool:
     return typer.confirm("Do this?", default=False, err=True)
 
 
-def _lines(answer: DrainAnswer) -> list[str]:
+def _lines(answer: ServiceAnswer) -> list[str]:
     state = answer.service.value.replace("_", " ")
     head = f"{answer.card} is {state} now." if answer.done else f"{answer.card} would be {state}:"
     return [head, *(f"  - {consequence}" for consequence in answer.consequences)]

@@ -61,6 +61,8 @@ COMMANDS: dict[str, str] = {
     "scan": "recovery",
     "drain": "cards",
     "undrain": "cards",
+    "quarantine": "cards",
+    "clear": "cards",
     "serve": "serve",
     "orchestrate": "orchestrate",
     "host": "host",

@@ -151,8 +151,8 @@ class Rack:
 
 
 @dataclass(frozen=True, slots=True)
-class DrainAnswer:
-    """What draining or undraining a card does, or would do when `done` is false."""
+class ServiceAnswer:
+    """What taking a card out of service or putting it back does, or would do when `done` is false."""
 
     card: str
     service: Service

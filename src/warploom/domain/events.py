@@ -48,6 +48,8 @@ class EventKind(StrEnum):
     CARD_CONDITION = "card.condition"
     CARD_DRAINED = "card.drained"
     CARD_UNDRAINED = "card.undrained"
+    CARD_QUARANTINED = "card.quarantined"
+    CARD_CLEARED = "card.cleared"
     HOST_FOUND = "host.found"
     HOST_SILENT = "host.silent"
     HOST_BACK = "host.back"
@@ -96,6 +98,8 @@ SENTENCES: dict[EventKind, str] = {
     EventKind.CARD_CONDITION: "{cards} is {condition}{detail}",
     EventKind.CARD_DRAINED: "{agent} drains {cards}: {reason}",
     EventKind.CARD_UNDRAINED: "{agent} put {cards} back in service",
+    EventKind.CARD_QUARANTINED: "{agent} quarantines {cards}: {reason}",
+    EventKind.CARD_CLEARED: "{agent} cleared {cards} of its faults: it is back in service",
     EventKind.HOST_FOUND: "host {host} reported for the first time",
     EventKind.HOST_SILENT: "host {host} has been silent for {silent}: nothing is granted there",
     EventKind.HOST_BACK: "host {host} is back",

@@ -91,10 +91,13 @@ def _say_held(card: KnownCard, now: datetime) -> str:
     if is_overdue(holder, now):
         over = spoken_duration(now - (holder.expected_end or now))
         who += f", {over} past the end it declared"
-    after = ", then drained by an operator" if card.service is Service.DRAINING else ""
+    after = _AFTER.get(card.service, "")
     if eta.minutes is None:
         return f"{who}, free at an unknown time{after}"
     return f"{who}, free {_when(eta.text)}, {eta.word} {eta.source}{after}"
+
+
+_AFTER = {Service.DRAINING: ", then drained by an operator", Service.QUARANTINED: ", then quarantined"}
 
 
 def _say_offered(card: KnownCard, _now: datetime) -> str:
@@ -114,6 +117,11 @@ def _say_drained(card: KnownCard, _now: datetime) -> str:
     return f"{card.name} is drained by an operator{why}"
 
 
+def _say_quarantined(card: KnownCard, now: datetime) -> str:
+    out = f"since {card.service_since:%-d %b %H:%M} UTC ({spoken_duration(now - card.service_since)})"
+    return f"{card.name} is quarantined {out}: {card.service_reason or 'no reason was given'}"
+
+
 def _say_foreign(card: KnownCard, _now: datetime) -> str:
     return f"{card.name} is used by somebody else since {card.condition_since:%H:%M} UTC{_detail(card)}"
 
@@ -128,6 +136,7 @@ _SAYINGS = {
     CardState.OFFERED: _say_offered,
     CardState.UNSEEN: _say_unseen,
     CardState.DRAINED: _say_drained,
+    CardState.QUARANTINED: _say_quarantined,
     CardState.FOREIGN: _say_foreign,
     CardState.SETTLING: _say_settling,
 }

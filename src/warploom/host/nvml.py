@@ -167,6 +167,12 @@ class NvmlProbe:
             used_mib=None if memory is None else _mib(memory.used),
             utilisation=None if utilisation is None else utilisation.gpu,
             temperature=self._reported(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU),
+            ecc_errors=self._reported(
+                nvml.nvmlDeviceGetTotalEccErrors,
+                handle,
+                nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED,
+                nvml.NVML_VOLATILE_ECC,
+            ),
             processes=processes or [],
         )
 

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from warploom.domain.callers import Role
 from warploom.domain.cards import (
     CardLane,
-    DrainAnswer,
     HostLanes,
     KnownCard,
     KnownHolder,
@@ -15,6 +14,7 @@ from warploom.domain.cards import (
     QueuePlace,
     Rack,
     Service,
+    ServiceAnswer,
 )
 from warploom.domain.errors import NotAllowed
 from warploom.domain.etas import UNKNOWN, Span, run_end, show_eta
@@ -24,7 +24,7 @@ from warploom.domain.leases import Holder, Label, LeaseState, three_clocks
 from warploom.domain.queues import forecast
 from warploom.domain.reasons import card_state, free_span, is_overdue, say_card, state_since
 from warploom.domain.sessions import Actor
-from warploom.domain.texts import REASON_LIMIT, optional_line, spoken_duration
+from warploom.domain.texts import REASON_LIMIT, one_line, optional_line, spoken_duration
 from warploom.domain.tickets import card_by_name
 from warploom.services.changes import Change, Changes
 from warploom.services.grants import GrantTimes, Round, grant_possible, slots_of
@@ -75,7 +75,7 @@ class CardService:
             next=_next(cards),
         )
 
-    async def drain(self, actor: Actor, name: str, reason: str | None, *, preview: bool) -> DrainAnswer:
+    async def drain(self, actor: Actor, name: str, reason: str | None, *, preview: bool) -> ServiceAnswer:
         """Grant nothing more on a card; what runs there goes on. With `preview` only say what would happen."""
         require(actor, Role.OPERATOR)
         why = optional_line(reason, "reason", REASON_LIMIT)
@@ -83,7 +83,9 @@ class CardService:
             card = await self._lock(change, name)
             service = Service.DRAINING if card.holder else Service.DRAINED
             lengths = await queue_store.queue_lengths(change.conn, [card.card])
-            answer = DrainAnswer(card.name, service, not preview, _drain_consequences(card, lengths.get(card.card, 0)))
+            answer = ServiceAnswer(
+                card.name, service, not preview, _out_consequences(card, lengths.get(card.card, 0), "undrained")
+            )
             if preview:
                 return answer
             _refuse_quarantined(card)
@@ -92,14 +94,14 @@ class CardService:
                 self._tell(change, EventKind.CARD_DRAINED, card, actor, facts)
             return answer
 
-    async def undrain(self, actor: Actor, name: str, *, preview: bool) -> DrainAnswer:
+    async def undrain(self, actor: Actor, name: str, *, preview: bool) -> ServiceAnswer:
         """Put a card back in service, and grant it in the same change if somebody waits."""
         require(actor, Role.OPERATOR)
         async with self._changes.begin() as change:
             card = await self._lock(change, name)
             lengths = await queue_store.queue_lengths(change.conn, [card.card])
-            consequences = _undrain_consequences(card, lengths.get(card.card, 0))
-            answer = DrainAnswer(card.name, Service.IN_SERVICE, not preview, consequences)
+            consequences = _back_consequences(card, lengths.get(card.card, 0))
+            answer = ServiceAnswer(card.name, Service.IN_SERVICE, not preview, consequences)
             if preview:
                 return answer
             _refuse_quarantined(card)
@@ -107,10 +109,42 @@ class CardService:
                 self._tell(
                     change, EventKind.CARD_UNDRAINED, card, actor, {"agent": actor.agent_name, "cards": card.name}
                 )
-                change.order_survey(card.host)
-            now = await read_clock(change.conn)
-            await grant_possible(change, self._times, Round([card.host_id]), now)
+                await self._grant_again(change, card)
             return answer
+
+    async def quarantine(self, actor: Actor, name: str, reason: str, *, preview: bool) -> ServiceAnswer:
+        """Take a card out of service because of its faults; its lease and its queue are kept."""
+        require(actor, Role.OPERATOR)
+        why = one_line(reason, "reason", REASON_LIMIT)
+        async with self._changes.begin() as change:
+            card = await self._lock(change, name)
+            lengths = await queue_store.queue_lengths(change.conn, [card.card])
+            consequences = _out_consequences(card, lengths.get(card.card, 0), "cleared")
+            if not preview and await card_store.quarantine(change.conn, card.card, why):
+                facts = {"agent": actor.agent_name, "cards": card.name, "reason": why}
+                self._tell(change, EventKind.CARD_QUARANTINED, card, actor, facts)
+            return ServiceAnswer(card.name, Service.QUARANTINED, not preview, consequences)
+
+    async def clear(self, actor: Actor, name: str, *, preview: bool) -> ServiceAnswer:
+        """Put a quarantined card back in service, and grant it in the same change if somebody waits."""
+        require(actor, Role.OPERATOR)
+        async with self._changes.begin() as change:
+            card = await self._lock(change, name)
+            if card.service in (Service.DRAINING, Service.DRAINED):
+                raise NotAllowed(f"{card.name} is drained, not quarantined.", "`warploom undrain` puts it back.")
+            lengths = await queue_store.queue_lengths(change.conn, [card.card])
+            consequences = _back_consequences(card, lengths.get(card.card, 0))
+            if card.service is Service.QUARANTINED:
+                consequences.insert(0, f"{card.service_reason or 'Its faults'}: no longer held against it.")
+            if not preview and await card_store.clear_quarantine(change.conn, card.card):
+                facts = {"agent": actor.agent_name, "cards": card.name}
+                self._tell(change, EventKind.CARD_CLEARED, card, actor, facts)
+                await self._grant_again(change, card)
+            return ServiceAnswer(card.name, Service.IN_SERVICE, not preview, consequences)
+
+    async def _grant_again(self, change: Change, card: KnownCard) -> None:
+        change.order_survey(card.host)
+        await grant_possible(change, self._times, Round([card.host_id]), await read_clock(change.conn))
 
     async def _lock(self, change: Change, name: str) -> KnownCard:
         card = card_by_name(name, await card_store.read_cards(change.conn))
@@ -125,23 +159,26 @@ class CardService:
 
 def _refuse_quarantined(card: KnownCard) -> None:
     if card.service is Service.QUARANTINED:
-        raise NotAllowed(f"{card.name} is quarantined.", "See `warploom doctor` for the evidence first.")
+        raise NotAllowed(
+            f"{card.name} is quarantined.",
+            "`warploom doctor` shows why; `warploom clear` puts it back once that is mended.",
+        )
 
 
-def _drain_consequences(card: KnownCard, waiting: int) -> list[str]:
+def _out_consequences(card: KnownCard, waiting: int, until: str) -> list[str]:
     lines: list[str] = []
     if card.holder is not None:
         lines.append(f"{lease_name(card.holder.lease)} '{card.holder.title}' ({card.holder.agent}) keeps running.")
     lines.append(
         f"{waiting} waiting {'ticket keeps its place' if waiting == 1 else 'tickets keep their places'}; nothing more is "
-        "granted here until the card is undrained."
+        f"granted here until the card is {until}."
         if waiting
-        else "Nobody waits for it; new requests will queue until the card is undrained."
+        else f"Nobody waits for it; new requests will queue until the card is {until}."
     )
     return lines
 
 
-def _undrain_consequences(card: KnownCard, waiting: int) -> list[str]:
+def _back_consequences(card: KnownCard, waiting: int) -> list[str]:
     if card.service is Service.IN_SERVICE:
         return ["It is in service already."]
     if waiting:

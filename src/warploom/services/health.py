@@ -143,5 +143,5 @@ def _fix(state: CardState) -> str | None:
         CardState.BLIND: "Reboot the host or reload its driver once its jobs are done; leases are kept.",
         CardState.UNSEEN: "Start the host agent there with `warploom up`.",
         CardState.DRAINED: "`warploom undrain` puts it back in service.",
-        CardState.QUARANTINED: "Look at its evidence before it goes back in service.",
+        CardState.QUARANTINED: "Look at its evidence; `warploom clear` puts it back in service once it is mended.",
     }.get(state)

@@ -20,6 +20,7 @@ from warploom.domain.surveys import (
     tell_process,
 )
 from warploom.domain.texts import spoken_duration, spoken_memory
+from warploom.services.breaker import break_faulty
 from warploom.services.changes import Change, Changes, host_topic, repeated
 from warploom.services.grants import GrantTimes, Round, grant_possible
 from warploom.services.queues import widen_queues
@@ -64,6 +65,8 @@ class HostService:
             )
             self._tell(change, host_name, saved, judged, ids)
             await self._keep_alive(change, judged)
+            if any(each.fact.ecc_errors for each in judged):
+                await break_faulty(change, saved.host)
             if any(is_new for _, is_new in ids.values()):
                 await widen_queues(change.conn, await card_store.read_cards(change.conn))
             await grant_possible(change, self._times, Round([saved.host]), saved.now)
@@ -203,6 +206,7 @@ def _row(each: _Judged) -> dict[str, Any]:
         "used_mib": fact.used_mib,
         "utilisation": fact.utilisation,
         "processes": [_process_row(process) for process in each.processes],
+        "ecc_errors": fact.ecc_errors,
     }
 
 

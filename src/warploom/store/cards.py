@@ -40,6 +40,29 @@ returning id
 """
 
 
+_QUARANTINE: Final[LiteralString] = """
+update card set service = 'quarantined', service_reason = $2, service_since = clock_now()
+where id = $1 and service <> 'quarantined'
+returning id
+"""
+
+_CLEAR: Final[LiteralString] = """
+update card
+set service = 'in_service', service_reason = null, service_since = clock_now(), ecc_excused = coalesce(ecc_errors, ecc_excused)
+where id = $1 and service = 'quarantined'
+returning id
+"""
+
+_BREAK: Final[LiteralString] = """
+update card
+set service = 'quarantined', service_since = clock_now(),
+  service_reason = ecc_errors - ecc_excused || ' memory error'
+    || case when ecc_errors - ecc_excused = 1 then '' else 's' end || ' that could not be corrected'
+where host_id = $1 and ecc_errors > ecc_excused and service <> 'quarantined'
+returning id, service_reason
+"""
+
+
 async def lock_cards(conn: Connection, hosts: list[HostId]) -> None:
     """Lock every card of these hosts, in the one order that all writers use: cards, then tasks, then leases.
 
@@ -56,6 +79,21 @@ async def read_cards(conn: Connection, hosts: list[HostId] | None = None) -> lis
 async def set_service(conn: Connection, card: CardId, service: Service, reason: str | None) -> bool:
     """Put a card in service or take it out; False when it was so already or is quarantined."""
     return await conn.fetchval(_SET_SERVICE, card, service.value, reason) is not None
+
+
+async def quarantine(conn: Connection, card: CardId, reason: str) -> bool:
+    """Take a card out of service because of its faults; False when it was so already."""
+    return await conn.fetchval(_QUARANTINE, card, reason) is not None
+
+
+async def clear_quarantine(conn: Connection, card: CardId) -> bool:
+    """Put a quarantined card back in service; the errors counted so far no longer speak against it. False when it was not."""
+    return await conn.fetchval(_CLEAR, card) is not None
+
+
+async def break_faulty(conn: Connection, host: HostId) -> dict[CardId, str]:
+    """Quarantine the cards of a host that count memory errors nobody has excused; return each with its reason."""
+    return {CardId(row["id"]): row["service_reason"] for row in await conn.fetch(_BREAK, host)}
 
 
 def _card(row: Record) -> KnownCard:

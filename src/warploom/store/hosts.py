@@ -24,21 +24,22 @@ returning host.id, clock_now() as now, (select id from before) is null as is_new
 _SAVE_CARDS: Final[LiteralString] = """
 insert into card (
   host_id, uuid, index, model, memory_mib, pci_bus_id, parent_uuid, condition, condition_since, condition_detail,
-  observed_at, quiet_until, baseline_mib, used_mib, utilisation, processes
+  observed_at, quiet_until, baseline_mib, used_mib, utilisation, processes, ecc_errors
 )
 select $1, uuid, index, model, memory_mib, pci_bus_id, parent_uuid, condition, condition_since, condition_detail,
-  clock_now() - make_interval(secs => $3), quiet_until, baseline_mib, used_mib, utilisation, processes
+  clock_now() - make_interval(secs => $3), quiet_until, baseline_mib, used_mib, utilisation, processes, ecc_errors
 from jsonb_to_recordset($2) as fact (
   uuid text, index int, model text, memory_mib int, pci_bus_id text, parent_uuid text, condition card_condition,
   condition_since timestamptz, condition_detail text, quiet_until timestamptz, baseline_mib int, used_mib int,
-  utilisation int, processes jsonb
+  utilisation int, processes jsonb, ecc_errors bigint
 )
 on conflict (uuid) do update
 set host_id = excluded.host_id, index = excluded.index, model = excluded.model, memory_mib = excluded.memory_mib,
   pci_bus_id = excluded.pci_bus_id, condition = excluded.condition, condition_since = excluded.condition_since,
   condition_detail = excluded.condition_detail, observed_at = excluded.observed_at, quiet_until = excluded.quiet_until,
   baseline_mib = excluded.baseline_mib, used_mib = excluded.used_mib, utilisation = excluded.utilisation,
-  processes = excluded.processes
+  processes = excluded.processes, ecc_errors = excluded.ecc_errors,
+  ecc_excused = least(card.ecc_excused, excluded.ecc_errors)
 returning id, uuid, (xmax = 0) as is_new
 """
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body
 
-from warploom.domain.cards import DrainAnswer, Rack
+from warploom.domain.cards import Rack, ServiceAnswer
 from warploom.web.callers import TheActor, TheApp
 
 router = APIRouter(tags=["cards"])
@@ -24,7 +24,7 @@ async def drain(
     actor: TheActor,
     reason: Annotated[str | None, Body()] = None,
     preview: Annotated[bool, Body()] = False,
-) -> DrainAnswer:
+) -> ServiceAnswer:
     """Grant nothing more on a card; with `preview` only say what would happen."""
     return await app.cards.drain(actor, f"{host}/{index}", reason, preview=preview)
 
@@ -37,7 +37,34 @@ async def undrain(
     actor: TheActor,
     reason: Annotated[str | None, Body()] = None,
     preview: Annotated[bool, Body()] = False,
-) -> DrainAnswer:
+) -> ServiceAnswer:
     """Put a card back in service; with `preview` only say what would happen."""
     _ = reason
     return await app.cards.undrain(actor, f"{host}/{index}", preview=preview)
+
+
+@router.post("/cards/{host}/{index}/quarantine")
+async def quarantine(
+    host: str,
+    index: str,
+    app: TheApp,
+    actor: TheActor,
+    reason: Annotated[str, Body()],
+    preview: Annotated[bool, Body()] = False,
+) -> ServiceAnswer:
+    """Take a card out of service because of its faults; with `preview` only say what would happen."""
+    return await app.cards.quarantine(actor, f"{host}/{index}", reason, preview=preview)
+
+
+@router.post("/cards/{host}/{index}/clear")
+async def clear(
+    host: str,
+    index: str,
+    app: TheApp,
+    actor: TheActor,
+    reason: Annotated[str | None, Body()] = None,
+    preview: Annotated[bool, Body()] = False,
+) -> ServiceAnswer:
+    """Put a quarantined card back in service; with `preview` only say what would happen."""
+    _ = reason
+    return await app.cards.clear(actor, f"{host}/{index}", preview=preview)

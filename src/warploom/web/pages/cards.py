@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 from fasthx.jinja import Jinja
 
-from warploom.domain.cards import DrainAnswer
+from warploom.domain.cards import ServiceAnswer
 from warploom.domain.errors import MalformedInput
 from warploom.domain.texts import REASON_LIMIT
 from warploom.web.callers import role_of
@@ -22,7 +22,7 @@ class Preview:
     """What a change would do. `verb` is drain or undrain."""
 
     verb: str
-    answer: DrainAnswer
+    answer: ServiceAnswer
     reason_limit: int = REASON_LIMIT
 
 
@@ -30,7 +30,7 @@ class Preview:
 class Outcome:
     """What a change did."""
 
-    answer: DrainAnswer
+    answer: ServiceAnswer
 
 
 @dataclass(frozen=True, slots=True)

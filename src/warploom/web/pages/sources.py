@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from warploom.domain.callers import Role
-from warploom.domain.cards import DrainAnswer, Rack
+from warploom.domain.cards import Rack, ServiceAnswer
 from warploom.domain.events import EventView
 
 
 class ChangeService(Protocol):
     """Drains or undrains a card."""
 
-    async def __call__(self, card: str, reason: str | None, *, role: Role, preview: bool) -> DrainAnswer:
+    async def __call__(self, card: str, reason: str | None, *, role: Role, preview: bool) -> ServiceAnswer:
         """Change the service of a card such as `local/0` in a role; with `preview` only say what that would do."""
         ...
 

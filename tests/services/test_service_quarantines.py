@@ -1,0 +1,144 @@
+"""Cards that are out of service for their faults: by the breaker's evidence or an operator's word, until they are cleared."""
+
+import pytest
+
+from support.lab import Lab, LabHost, lease_of
+from support.rows import Sql, whole_database
+from warploom.domain.cards import CardState, Service
+from warploom.domain.errors import MalformedInput, NotAllowed
+from warploom.domain.health import Word
+from warploom.domain.standings import Standing
+
+
+async def state_of(lab: Lab, index: int = 0) -> tuple[CardState, str]:
+    lane = (await lab.app.cards.survey()).hosts[0].cards[index]
+    return lane.state, lane.say
+
+
+async def count(host: LabHost, errors: int | None) -> None:
+    host.report(0, ecc_errors=errors)
+    await host.survey()
+
+
+class TestMemoryErrors:
+    async def test_a_card_that_counts_one_is_kept_out_with_its_evidence_and_its_queue(self, lab: Lab, sql: Sql) -> None:
+        """Casebook C08: a card with ECC errors is fed nothing more, and the others are."""
+        host = await lab.host()
+        await count(host, 1)
+        await count(host, 1)
+        waiting = await lab.request(await lab.agent())
+        elsewhere = await lab.request(await lab.agent("claude-2"), device="1")
+        assert waiting.state is Standing.QUEUED
+        assert waiting.reason is not None
+        assert "local/0 is quarantined since" in waiting.reason
+        assert waiting.reason.endswith("1 memory error that could not be corrected")
+        assert elsewhere.state is Standing.ACTIVE
+        assert await sql.fetchval("select count(*) from event where kind = 'card.quarantined'") == 1
+
+    async def test_how_long_it_has_been_out_and_why_is_told_by_doctor(self, lab: Lab) -> None:
+        """Casebook C09: reason, evidence and date, so that the list of what is kept out does not grow stale."""
+        await count(await lab.host(), 7)
+        told = {check.name: check for check in await lab.app.health.doctor()}["local/0"]
+        assert told.word is Word.BAD
+        assert "(0 s): 7 memory errors that could not be corrected" in told.text
+        assert told.fix is not None
+        assert "warploom clear" in told.fix
+
+    async def test_its_holder_keeps_the_lease_and_is_told(self, lab: Lab) -> None:
+        host = await lab.host()
+        agent = await lab.agent()
+        held = lease_of(await lab.request(agent, "train"))
+        await count(host, 2)
+        state, say = await state_of(lab)
+        assert (state, say.endswith(", then quarantined.")) == (CardState.LEASED, True)
+        (told,) = await lab.app.messages.unread(agent)
+        assert "local/0, which you hold with L-1 'train', counts 2 memory errors" in told.text
+        await lab.app.leases.release(agent, held)
+        await host.survey()
+        assert (await state_of(lab))[0] is CardState.QUARANTINED
+
+    async def test_once_cleared_only_new_errors_speak_against_it(self, lab: Lab) -> None:
+        host = await lab.host()
+        operator = await lab.operator()
+        await count(host, 2)
+        waiting = await lab.request(await lab.agent())
+        answer = await lab.app.cards.clear(operator, "local/0", preview=False)
+        assert answer.consequences == [
+            "2 memory errors that could not be corrected: no longer held against it.",
+            "1 ticket waits; the first is granted as soon as the card is clear.",
+        ]
+        assert (await lab.explain(await lab.agent(), waiting)).state is Standing.OFFERED
+        await count(host, 2)
+        assert (await state_of(lab))[0] is CardState.OFFERED
+        await count(host, 3)
+        assert "counts 1 memory error that" not in (await state_of(lab))[1]
+        assert (await lab.app.cards.survey()).hosts[0].cards[0].service is Service.QUARANTINED
+
+    async def test_errors_after_the_driver_was_loaded_anew_count_from_the_start(self, lab: Lab) -> None:
+        host = await lab.host()
+        await count(host, 5)
+        await lab.app.cards.clear(await lab.operator(), "local/0", preview=False)
+        await count(host, 0)
+        assert (await state_of(lab))[0] is CardState.FREE
+        await count(host, 1)
+        assert (await state_of(lab))[0] is CardState.QUARANTINED
+
+    async def test_a_count_that_is_not_reported_is_no_evidence(self, lab: Lab) -> None:
+        host = await lab.host()
+        await count(host, None)
+        assert (await state_of(lab))[0] is CardState.FREE
+
+
+class TestOperators:
+    async def test_a_card_is_quarantined_by_hand_for_a_reason_and_cleared_again(self, lab: Lab, sql: Sql) -> None:
+        await lab.host()
+        operator = await lab.operator()
+        answer = await lab.app.cards.quarantine(operator, "0", "wrong\nresults", preview=False)
+        assert (answer.card, answer.service, answer.done) == ("local/0", Service.QUARANTINED, True)
+        assert answer.consequences == ["Nobody waits for it; new requests will queue until the card is cleared."]
+        assert (await state_of(lab))[1].endswith("wrong results.")
+        await lab.app.cards.quarantine(operator, "0", "again", preview=False)
+        await lab.app.cards.clear(operator, "0", preview=False)
+        again = await lab.app.cards.clear(operator, "0", preview=False)
+        assert again.consequences == ["It is in service already."]
+        kinds = await sql.fetch("select kind from event where kind in ('card.quarantined', 'card.cleared') order by id")
+        assert [row["kind"] for row in kinds] == ["card.quarantined", "card.cleared"]
+
+    @pytest.mark.parametrize("verb", ["quarantine", "clear"])
+    async def test_a_preview_changes_nothing(self, lab: Lab, sql: Sql, verb: str) -> None:
+        await lab.host()
+        operator = await lab.operator()
+        if verb == "clear":
+            await lab.app.cards.quarantine(operator, "0", "why", preview=False)
+        before = await whole_database(sql)
+        cards = lab.app.cards
+        answer = await (
+            cards.clear(operator, "0", preview=True)
+            if verb == "clear"
+            else cards.quarantine(operator, "0", "why", preview=True)
+        )
+        assert (answer.done, bool(answer.consequences)) == (False, True)
+        assert await whole_database(sql) == before
+
+    async def test_nobody_else_may(self, lab: Lab, sql: Sql) -> None:
+        await lab.host()
+        agent = await lab.agent()
+        before = await whole_database(sql)
+        with pytest.raises(NotAllowed, match="needs the role operator"):
+            await lab.app.cards.quarantine(agent, "0", "why", preview=False)
+        with pytest.raises(NotAllowed, match="needs the role operator"):
+            await lab.app.cards.clear(agent, "0", preview=True)
+        assert await whole_database(sql) == before
+
+    @pytest.mark.parametrize("reason", ["", "  ", "x" * 501, "\x00"])
+    async def test_a_reason_must_be_given(self, lab: Lab, reason: str) -> None:
+        await lab.host()
+        with pytest.raises(MalformedInput, match=r"[Rr]eason"):
+            await lab.app.cards.quarantine(await lab.operator(), "0", reason, preview=False)
+
+    async def test_what_is_drained_is_not_cleared(self, lab: Lab) -> None:
+        await lab.host()
+        operator = await lab.operator()
+        await lab.app.cards.drain(operator, "0", None, preview=False)
+        with pytest.raises(NotAllowed, match="local/0 is drained, not quarantined"):
+            await lab.app.cards.clear(operator, "0", preview=False)
