@@ -79,6 +79,9 @@ create table card (
   host_id bigint not null references host,
   uuid text not null unique check (char_length(uuid) between 1 and 120),
   index integer not null check (index >= 0),
+  -- The number it had on its host before the driver last gave it another one.
+  moved_from integer check (moved_from >= 0),
+  moved_at timestamptz,
   model text not null check (char_length(model) <= 120),
   memory_mib integer not null check (memory_mib >= 0),
   pci_bus_id text check (char_length(pci_bus_id) <= 40),
@@ -94,11 +97,16 @@ create table card (
   baseline_mib integer check (baseline_mib >= 0),
   used_mib integer check (used_mib >= 0),
   utilisation integer check (utilisation between 0 and 100),
+  -- Since when its holder has hardly used it, and whether that was said to them.
+  idle_since timestamptz,
+  idle_told boolean not null default false,
   processes jsonb not null default '[]',
   -- Memory errors that could not be corrected, as counted by the driver since it was loaded; and how many of them an operator
   -- has put behind the card.
   ecc_errors bigint check (ecc_errors >= 0),
-  ecc_excused bigint not null default 0 check (ecc_excused >= 0)
+  ecc_excused bigint not null default 0 check (ecc_excused >= 0),
+  check ((moved_from is null) = (moved_at is null)),
+  check (idle_since is not null or not idle_told)
 ) with (fillfactor = 50);
 create index card_host on card (host_id);
 

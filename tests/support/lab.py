@@ -63,9 +63,9 @@ class LabHost:
         """Let a card fail, or work again with None."""
         self.report(index, fault=fault)
 
-    def report(self, index: int, **facts: Any) -> None:
-        """Let the next survey tell these facts of a card."""
-        self.cards[index] = replace(self.cards[index], **facts)
+    def report(self, place: int, /, **facts: Any) -> None:
+        """Let the next survey tell these facts of the card that stands at a place, which is its index unless that was changed."""
+        self.cards[place] = replace(self.cards[place], **facts)
 
 
 class Lab:

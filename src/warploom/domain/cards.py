@@ -1,12 +1,15 @@
 """Cards: three independent facts (service, condition, lease) and the one word that sums them up."""
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Final
 
 from warploom.domain.etas import EtaView, Pace
 from warploom.domain.identifiers import CardId, HostId
 from warploom.domain.leases import Holder, LeaseState
+
+IDLE_TIME: Final = timedelta(minutes=10)
 
 
 class Service(StrEnum):
@@ -205,11 +208,23 @@ class KnownCard:
     holder: KnownHolder | None
     capabilities: frozenset[str] = frozenset()
     """What its host can do besides."""
+    moved_from: int | None = None
+    """The number it had before the driver last gave it another one, at `moved_at`."""
+    moved_at: datetime | None = None
+    idle_since: datetime | None = None
+    """Since when its holder has hardly used it, where the driver tells how much it is used."""
 
     @property
     def name(self) -> str:
         """The card's name as people say it: host/index."""
         return f"{self.host}/{self.index}"
+
+    def idle_time(self, now: datetime) -> timedelta | None:
+        """Return how long its holder has hardly used it, once that is worth a word."""
+        if self.holder is None or self.holder.state is not LeaseState.ACTIVE or self.idle_since is None:
+            return None
+        idle = now - max(self.idle_since, self.holder.granted_at)
+        return idle if idle >= IDLE_TIME else None
 
     @property
     def is_grantable(self) -> bool:

@@ -45,6 +45,7 @@ class EventKind(StrEnum):
     PROJECT_RESTORED = "project.restored"
     MESSAGE_SENT = "message.sent"
     CARD_FOUND = "card.found"
+    CARD_MOVED = "card.moved"
     CARD_CONDITION = "card.condition"
     CARD_DRAINED = "card.drained"
     CARD_UNDRAINED = "card.undrained"
@@ -95,6 +96,7 @@ SENTENCES: dict[EventKind, str] = {
     EventKind.PROJECT_RESTORED: "{agent} brought the project '{title}' back",
     EventKind.MESSAGE_SENT: "{sender} wrote to {agent}",
     EventKind.CARD_FOUND: "{cards} found: {model}, {memory}",
+    EventKind.CARD_MOVED: "what was {before} is {cards} now: the driver numbers its cards anew",
     EventKind.CARD_CONDITION: "{cards} is {condition}{detail}",
     EventKind.CARD_DRAINED: "{agent} drains {cards}: {reason}",
     EventKind.CARD_UNDRAINED: "{agent} put {cards} back in service",

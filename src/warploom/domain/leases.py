@@ -162,6 +162,7 @@ class Label(StrEnum):
 
     OVERDUE = "overdue"
     UNATTENDED = "unattended"
+    IDLE = "idle"
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,6 +91,9 @@ def _say_held(card: KnownCard, now: datetime) -> str:
     if is_overdue(holder, now):
         over = spoken_duration(now - (holder.expected_end or now))
         who += f", {over} past the end it declared"
+    idle = card.idle_time(now)
+    if idle is not None:
+        who += f", hardly used for {spoken_duration(idle)}"
     after = _AFTER.get(card.service, "")
     if eta.minutes is None:
         return f"{who}, free at an unknown time{after}"

@@ -68,6 +68,8 @@ class SurveyRules:
     foreign_quiet: timedelta = timedelta(minutes=2)
     slack_mib: int = 512
     """Used memory up to the idle baseline and this much more counts as clear."""
+    idle_percent: int = 5
+    """A held card that is used less than this is hardly used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ class Remembered:
     baseline_mib: int | None
     quiet_until: datetime | None
     has_live_lease: bool
+    idle_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,7 @@ class Judgement:
     detail: str | None
     baseline_mib: int | None
     quiet_until: datetime | None = None
+    idle_since: datetime | None = None
 
 
 def judge(
@@ -99,7 +103,16 @@ def judge(
     baseline = _learn_baseline(fact, before, rules)
     condition, detail, quiet_until = _condition(fact, processes, before, now, rules)
     since = before.since if condition is before.condition else now
-    return Judgement(condition, since, detail, baseline, quiet_until)
+    return Judgement(condition, since, detail, baseline, quiet_until, _idle_since(fact, before, now, rules))
+
+
+def _idle_since(fact: CardFact, before: Remembered, now: datetime, rules: SurveyRules) -> datetime | None:
+    """What is not reported is never taken for idle; a look at which the card did not answer changes nothing."""
+    if not before.has_live_lease:
+        return None
+    if fact.utilisation is None:
+        return before.idle_since if fact.fault is not None else None
+    return (before.idle_since or now) if fact.utilisation < rules.idle_percent else None
 
 
 _Verdict = tuple[Condition, str | None, datetime | None]

@@ -223,7 +223,7 @@ def _lane(card: KnownCard, scene: _Scene) -> CardLane:
         used_mib=card.used_mib,
         lease_mib=sum(own) if own else None,
         utilisation=card.utilisation,
-        holder=_holder(card, card.holder, scene.now) if card.holder else None,
+        holder=_holder(card, card.holder, scene.lengths.get(card.card, 0), scene.now) if card.holder else None,
         processes=card.processes,
         queue=_queue(card, scene),
         waiting=scene.lengths.get(card.card, 0),
@@ -248,13 +248,15 @@ def _queue(card: KnownCard, scene: _Scene) -> list[QueuePlace]:
     ]
 
 
-def _holder(card: KnownCard, held: KnownHolder, now: datetime) -> Holder:
+def _holder(card: KnownCard, held: KnownHolder, waiting: int, now: datetime) -> Holder:
     members = sum(process.owner is Owner.MEMBER for process in card.processes)
     pace = held.pace
     clocks = three_clocks(
         now, held.seen_at, SESSION_SILENCE, members, pace.reported_at if pace else None, pace.rate if pace else None
     )
     labels = [Label.OVERDUE] if is_overdue(held, now) else []
+    if waiting and card.idle_time(now) is not None:
+        labels.append(Label.IDLE)
     if not clocks[0].is_running and members and held.state is LeaseState.ACTIVE:
         labels.append(Label.UNATTENDED)
     return Holder(

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from warploom.bus.hints import Bus, BusState
-from warploom.domain.cards import CardState
+from warploom.domain.cards import CardState, KnownCard
 from warploom.domain.errors import WarploomError
 from warploom.domain.health import Check, Word
 from warploom.domain.reasons import blocker, card_state
@@ -20,6 +20,7 @@ from warploom.store.migrations import read_status
 LEADER = "orchestrator"
 _CLOCK_GAP_SECONDS = 2.0
 _OLD_TRANSACTION = timedelta(minutes=5)
+_NEW_NAME = timedelta(days=7)
 _FAULTS = {CardState.LOST, CardState.BLIND, CardState.GHOST, CardState.UNSEEN, CardState.QUARANTINED}
 _NOTEWORTHY = {CardState.FOREIGN, CardState.DRAINED, CardState.OCCUPIED}
 
@@ -88,6 +89,7 @@ class HealthService:
             ]
         checks = [check for host in hosts for check in _host_checks(host, now)]
         for card in await card_store.read_cards(conn):
+            checks += _check_alias(card, now)
             state = card_state(card, now)
             if state in _FAULTS | _NOTEWORTHY:
                 word = Word.BAD if state in _FAULTS else Word.WARN
@@ -134,6 +136,16 @@ def _host_checks(host: HostRow, now: datetime) -> list[Check]:
     return [
         Check(Word.OK, host.name, f"{host.provider}, {driver}, surveyed {spoken_duration(now - host.surveyed_at)} ago")
     ]
+
+
+def _check_alias(card: KnownCard, now: datetime) -> list[Check]:
+    if card.moved_at is None or now - card.moved_at > _NEW_NAME:
+        return []
+    text = (
+        f"it was {card.host}/{card.moved_from} until {card.moved_at:%-d %b %H:%M} UTC: the driver numbers its cards anew; "
+        "leases and tickets stay with the card"
+    )
+    return [Check(Word.WARN, card.name, text, f"Call it {card.name} from now on, or by its UUID.")]
 
 
 def _fix(state: CardState) -> str | None:

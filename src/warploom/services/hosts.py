@@ -24,6 +24,7 @@ from warploom.services.breaker import break_faulty
 from warploom.services.changes import Change, Changes, host_topic, repeated
 from warploom.services.grants import GrantTimes, Round, grant_possible
 from warploom.services.queues import widen_queues
+from warploom.services.reminders import remind_idle
 from warploom.store import cards as card_store
 from warploom.store import hosts as host_store
 from warploom.store import leases as lease_store
@@ -37,7 +38,7 @@ class _Judged:
     fact: CardFact
     processes: list[OwnedProcess]
     judgement: Judgement
-    before: Condition | None
+    remembered: RememberedCard | None
 
 
 class HostService:
@@ -69,6 +70,8 @@ class HostService:
                 await break_faulty(change, saved.host)
             if any(is_new for _, is_new in ids.values()):
                 await widen_queues(change.conn, await card_store.read_cards(change.conn))
+            if any(each.judgement.idle_since for each in judged):
+                await remind_idle(change, saved.host)
             await grant_possible(change, self._times, Round([saved.host]), saved.now)
         conditions = {each.fact.uuid: each.judgement.condition.value for each in judged}
         return SurveyAnswer(saved.now, survey.interval_seconds, conditions)
@@ -115,7 +118,7 @@ class HostService:
             judgement = judge(fact, owned, before, saved.now, self._rules)
             if before.condition is Condition.SETTLING and before.since > seen_at:
                 judgement = replace(judgement, condition=before.condition, since=before.since)
-            judged.append(_Judged(fact, owned, judgement, remembered.before.condition if remembered else None))
+            judged.append(_Judged(fact, owned, judgement, remembered))
         return judged
 
     def _tell(
@@ -136,7 +139,12 @@ class HostService:
                     "host": name,
                 }
                 change.tell(EventKind.CARD_FOUND, facts, host=saved.host, cards=[card])
-            elif each.before is not each.judgement.condition:
+                continue
+            known = each.remembered
+            if known is not None and known.index != each.fact.index:
+                facts = {"cards": alias, "before": f"{name}/{known.index}", "host": name}
+                change.tell(EventKind.CARD_MOVED, facts, host=saved.host, cards=[card])
+            if known is None or known.before.condition is not each.judgement.condition:
                 detail = f": {each.judgement.detail}" if each.judgement.detail else ""
                 facts = {"cards": alias, "condition": each.judgement.condition.value, "detail": detail, "host": name}
                 change.tell(EventKind.CARD_CONDITION, facts, host=saved.host, cards=[card])
@@ -207,6 +215,7 @@ def _row(each: _Judged) -> dict[str, Any]:
         "utilisation": fact.utilisation,
         "processes": [_process_row(process) for process in each.processes],
         "ecc_errors": fact.ecc_errors,
+        "idle_since": judgement.idle_since.isoformat() if judgement.idle_since else None,
     }
 
 

@@ -1,6 +1,6 @@
 """Cards with their host and live lease: locked for grants, read for everything else."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, LiteralString
 
 from warploom.domain.cards import Condition, KnownCard, KnownHolder, Owner, ProcessView, Service
@@ -16,7 +16,7 @@ select card.id, card.host_id, host.name as host, card.index, card.uuid, card.mod
   card.service::text, card.service_reason, card.service_since,
   card.condition::text, card.condition_since, card.condition_detail, card.observed_at,
   card.observed_at >= clock_now() - 2 * make_interval(secs => host.survey_seconds) as is_fresh,
-  card.used_mib, card.utilisation, card.processes, host.capabilities,
+  card.used_mib, card.utilisation, card.processes, host.capabilities, card.moved_from, card.moved_at, card.idle_since,
   lease.id as lease_id, lease.task_id, task.title, agent.name as agent, lease.session_id, session.client, session.directory,
   lease.state::text as lease_state, lease.granted_at, lease.expires_at, lease.expected_end, heartbeat.seen_at,
   progress.step, progress.total, progress.rate, progress.spread, progress.reported_at
@@ -62,6 +62,17 @@ where host_id = $1 and ecc_errors > ecc_excused and service <> 'quarantined'
 returning id, service_reason
 """
 
+_REMIND: Final[LiteralString] = """
+update card set idle_told = true
+where host_id = $1 and not idle_told and idle_since <= clock_now() - $2::interval
+  and exists (select from queue where queue.card_id = card.id)
+  and exists (
+    select from lease_card join lease on lease.id = lease_card.lease_id
+    where lease_card.card_id = card.id and lease_card.live and lease.state = 'active' and lease.granted_at <= clock_now() - $2::interval
+  )
+returning id
+"""
+
 
 async def lock_cards(conn: Connection, hosts: list[HostId]) -> None:
     """Lock every card of these hosts, in the one order that all writers use: cards, then tasks, then leases.
@@ -96,6 +107,11 @@ async def break_faulty(conn: Connection, host: HostId) -> dict[CardId, str]:
     return {CardId(row["id"]): row["service_reason"] for row in await conn.fetch(_BREAK, host)}
 
 
+async def remind_idle(conn: Connection, host: HostId, least: timedelta) -> set[CardId]:
+    """Mark the cards of a host that were hardly used for so long while others wait for them; each stretch comes once."""
+    return {CardId(row["id"]) for row in await conn.fetch(_REMIND, host, least)}
+
+
 def _card(row: Record) -> KnownCard:
     return KnownCard(
         card=CardId(row["id"]),
@@ -117,6 +133,9 @@ def _card(row: Record) -> KnownCard:
         utilisation=row["utilisation"],
         processes=[_process(each) for each in row["processes"]],
         capabilities=frozenset(row["capabilities"]),
+        moved_from=row["moved_from"],
+        moved_at=row["moved_at"],
+        idle_since=row["idle_since"],
         holder=_holder(row) if row["lease_id"] is not None else None,
     )
 

@@ -24,27 +24,31 @@ returning host.id, clock_now() as now, (select id from before) is null as is_new
 _SAVE_CARDS: Final[LiteralString] = """
 insert into card (
   host_id, uuid, index, model, memory_mib, pci_bus_id, parent_uuid, condition, condition_since, condition_detail,
-  observed_at, quiet_until, baseline_mib, used_mib, utilisation, processes, ecc_errors
+  observed_at, quiet_until, baseline_mib, used_mib, utilisation, processes, ecc_errors, idle_since
 )
 select $1, uuid, index, model, memory_mib, pci_bus_id, parent_uuid, condition, condition_since, condition_detail,
-  clock_now() - make_interval(secs => $3), quiet_until, baseline_mib, used_mib, utilisation, processes, ecc_errors
+  clock_now() - make_interval(secs => $3), quiet_until, baseline_mib, used_mib, utilisation, processes, ecc_errors, idle_since
 from jsonb_to_recordset($2) as fact (
   uuid text, index int, model text, memory_mib int, pci_bus_id text, parent_uuid text, condition card_condition,
   condition_since timestamptz, condition_detail text, quiet_until timestamptz, baseline_mib int, used_mib int,
-  utilisation int, processes jsonb, ecc_errors bigint
+  utilisation int, processes jsonb, ecc_errors bigint, idle_since timestamptz
 )
 on conflict (uuid) do update
-set host_id = excluded.host_id, index = excluded.index, model = excluded.model, memory_mib = excluded.memory_mib,
+set host_id = excluded.host_id, index = excluded.index,
+  moved_from = case when card.index = excluded.index then card.moved_from when card.host_id = excluded.host_id then card.index end,
+  moved_at = case when card.index = excluded.index then card.moved_at when card.host_id = excluded.host_id then clock_now() end,
+  model = excluded.model, memory_mib = excluded.memory_mib,
   pci_bus_id = excluded.pci_bus_id, condition = excluded.condition, condition_since = excluded.condition_since,
   condition_detail = excluded.condition_detail, observed_at = excluded.observed_at, quiet_until = excluded.quiet_until,
   baseline_mib = excluded.baseline_mib, used_mib = excluded.used_mib, utilisation = excluded.utilisation,
   processes = excluded.processes, ecc_errors = excluded.ecc_errors,
-  ecc_excused = least(card.ecc_excused, excluded.ecc_errors)
+  ecc_excused = least(card.ecc_excused, excluded.ecc_errors), idle_since = excluded.idle_since,
+  idle_told = card.idle_told and excluded.idle_since is not null
 returning id, uuid, (xmax = 0) as is_new
 """
 
 _REMEMBERED: Final[LiteralString] = """
-select card.uuid, card.condition::text, card.condition_since, card.baseline_mib, card.quiet_until,
+select card.uuid, card.condition::text, card.condition_since, card.baseline_mib, card.quiet_until, card.idle_since,
   exists (select from lease_card where lease_card.card_id = card.id and lease_card.live) as has_live_lease,
   card.index, card.model, card.memory_mib
 from card
@@ -145,6 +149,7 @@ async def remembered_cards(conn: Connection, host: HostId) -> dict[str, Remember
                 row["baseline_mib"],
                 row["quiet_until"],
                 row["has_live_lease"],
+                row["idle_since"],
             ),
             row["index"],
             row["model"],
