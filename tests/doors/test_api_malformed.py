@@ -79,8 +79,8 @@ def test_numbers_that_nobody_has(agent: Caller) -> None:
     ids=lambda text: text[:12],
 )
 def test_cards_that_are_not_there(agent: Caller, card: str) -> None:
-    for verb in ("drain", "undrain"):
-        refused(agent.http.post(f"/api/v1/cards/{card}/{verb}", json={}), 404, "not_found")
+    for verb in ("drain", "undrain", "quarantine", "clear"):
+        refused(agent.http.post(f"/api/v1/cards/{card}/{verb}", json={"reason": "why"}), 404, "not_found")
 
 
 WISHES: list[tuple[str, dict[str, Any], int, str]] = [

@@ -66,6 +66,8 @@ GET /api/v1/me
 POST /api/v1/heartbeat
 POST /api/v1/cards/{host}/{index}/drain
 POST /api/v1/cards/{host}/{index}/undrain
+POST /api/v1/cards/{host}/{index}/quarantine
+POST /api/v1/cards/{host}/{index}/clear
 POST /api/v1/hosts/{host}/survey
 GET /api/v1/hosts/{host}/orders
 GET /api/v1/events
