@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from scripted_server import Command, ScriptedServer
 
 from warploom.cli.screen import screen
-from warploom.domain.cards import GLYPHS, CardState, Rack
+from warploom.domain.cards import GLYPHS, CardState, Rack, Service
 from warploom.domain.leases import Label, LeaseState
 
 
@@ -79,6 +79,12 @@ def test_labels_and_an_unknown_end_are_said() -> None:
     holder = samples.holder(labels=[Label.UNATTENDED], total=None)
     line = _lines(samples.rack(samples.busy_lane(holder=holder, free=samples.UNKNOWN, queue=[], waiting=0)))[1]
     assert line.endswith("claude-1 · step 18,900 · unattended  end unknown")
+
+
+@pytest.mark.parametrize("service", [Service.DRAINING, Service.QUARANTINED])
+def test_a_held_card_that_is_on_its_way_out_says_so(service: Service) -> None:
+    line = _lines(samples.rack(samples.busy_lane(service=service, free=samples.UNKNOWN, queue=[], waiting=0)))[1]
+    assert f" · {service.value}  end unknown" in line
 
 
 def test_a_silent_host_says_that_nothing_is_granted_there() -> None:

@@ -50,7 +50,9 @@ class TestMemoryErrors:
         held = lease_of(await lab.request(agent, "train"))
         await count(host, 2)
         state, say = await state_of(lab)
-        assert (state, say.endswith(", then quarantined.")) == (CardState.LEASED, True)
+        assert state is CardState.LEASED
+        assert say.endswith(", then quarantined: 2 memory errors that could not be corrected.")
+        assert [check.word for check in await lab.app.health.doctor() if check.name == "local/0"] == [Word.BAD]
         (told,) = await lab.app.messages.unread(agent)
         assert "local/0, which you hold with L-1 'train', counts 2 memory errors" in told.text
         await lab.app.leases.release(agent, held)

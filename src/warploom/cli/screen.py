@@ -10,7 +10,7 @@ from rich.text import Text
 from warploom.cli.answers import when
 from warploom.cli.columns import column, cut
 from warploom.cli.output import inert
-from warploom.domain.cards import GLYPHS, CardLane, CardState, HostLanes, QueuePlace, Rack
+from warploom.domain.cards import GLYPHS, CardLane, CardState, HostLanes, QueuePlace, Rack, Service
 from warploom.domain.etas import EtaView, EtaWord
 from warploom.domain.leases import Holder, Label, LeaseState
 from warploom.domain.texts import spoken_duration
@@ -81,7 +81,7 @@ def _card_lines(lane: CardLane, now: datetime, width: int) -> list[Text]:
     ending = _ending(lane.holder, lane.free)
     line.append(f"{lane.holder.lease}  ")
     room = width - line.cell_len - cell_len(ending) - len(_GAP)
-    title, rest = inert(lane.holder.title), _who_and_how_far(lane.holder)
+    title, rest = inert(lane.holder.title), _who_and_how_far(lane.holder, lane.service)
     if min(cell_len(title), _LEAST_TITLE) + cell_len(_DOT + rest) <= room:
         title = cut(title, room - cell_len(_DOT + rest)) + _DOT + rest
         return [line.append(title + _GAP).append(ending, "bright_black")]
@@ -89,8 +89,9 @@ def _card_lines(lane: CardLane, now: datetime, width: int) -> list[Text]:
     return [line, Text(_DEEP + cut(rest, width - len(_DEEP)))]
 
 
-def _who_and_how_far(holder: Holder) -> str:
+def _who_and_how_far(holder: Holder, service: Service) -> str:
     labels = [label.value for label in holder.labels if label is not Label.OVERDUE]
+    labels += [service.value] if service is not Service.IN_SERVICE else []
     return _DOT.join(map(inert, [holder.agent, *_steps(holder), *labels]))
 
 

@@ -94,13 +94,16 @@ def _say_held(card: KnownCard, now: datetime) -> str:
     idle = card.idle_time(now)
     if idle is not None:
         who += f", hardly used for {spoken_duration(idle)}"
-    after = _AFTER.get(card.service, "")
+    after = _after(card)
     if eta.minutes is None:
         return f"{who}, free at an unknown time{after}"
     return f"{who}, free {_when(eta.text)}, {eta.word} {eta.source}{after}"
 
 
-_AFTER = {Service.DRAINING: ", then drained by an operator", Service.QUARANTINED: ", then quarantined"}
+def _after(card: KnownCard) -> str:
+    if card.service is Service.QUARANTINED:
+        return f", then quarantined: {card.service_reason or 'no reason was given'}"
+    return ", then drained by an operator" if card.service is Service.DRAINING else ""
 
 
 def _say_offered(card: KnownCard, _now: datetime) -> str:

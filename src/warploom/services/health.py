@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from warploom.bus.hints import Bus, BusState
-from warploom.domain.cards import CardState, KnownCard
+from warploom.domain.cards import CardState, KnownCard, Service
 from warploom.domain.errors import WarploomError
 from warploom.domain.health import Check, Word
 from warploom.domain.reasons import blocker, card_state
@@ -22,6 +22,7 @@ _CLOCK_GAP_SECONDS = 2.0
 _OLD_TRANSACTION = timedelta(minutes=5)
 _NEW_NAME = timedelta(days=7)
 _FAULTS = {CardState.LOST, CardState.BLIND, CardState.GHOST, CardState.UNSEEN, CardState.QUARANTINED}
+_HELD = {CardState.LEASED, CardState.OFFERED, CardState.OVERDUE}
 _NOTEWORTHY = {CardState.FOREIGN, CardState.DRAINED, CardState.OCCUPIED}
 
 
@@ -91,7 +92,9 @@ class HealthService:
         for card in await card_store.read_cards(conn):
             checks += _check_alias(card, now)
             state = card_state(card, now)
-            if state in _FAULTS | _NOTEWORTHY:
+            if card.service is Service.QUARANTINED and state in _HELD:
+                checks.append(Check(Word.BAD, card.name, blocker(card, now) or "", _fix(CardState.QUARANTINED)))
+            elif state in _FAULTS | _NOTEWORTHY:
                 word = Word.BAD if state in _FAULTS else Word.WARN
                 checks.append(Check(word, card.name, blocker(card, now) or state.value, _fix(state)))
         return checks
