@@ -14,6 +14,7 @@ import pytest
 import samples
 from scripted_server import Command, ScriptedServer
 
+from warploom.cli.signals import Signals, Stopped
 from warploom.domain.errors import LeaseLost
 from warploom.domain.standings import Standing
 
@@ -275,8 +276,9 @@ def test_ctrl_z_stops_the_command_with_its_run_and_fg_brings_both_back(
     assert "released L-57" in output
 
 
+@pytest.mark.parametrize("_time", range(5))
 def test_at_a_terminal_the_waiting_is_shown_and_ctrl_c_leaves(
-    server: ScriptedServer, environment: dict[str, str]
+    server: ScriptedServer, environment: dict[str, str], _time: int
 ) -> None:
     server.on("POST", "/api/v1/tickets", samples.queued())
     server.on("GET", "/api/v1/tickets/T-18", samples.queued())
@@ -285,6 +287,24 @@ def test_at_a_terminal_the_waiting_is_shown_and_ctrl_c_leaves(
     output = _in_terminal(["run", "--", "true"], environment | {"TERM": "xterm"}, [("waiting", "\x03")])
     assert "Ctrl-C leaves the queue, nothing else" in output
     assert "left    T-18" in output
+
+
+def test_a_signal_in_a_block_that_must_not_be_left_in_its_middle_stops_us_after_it() -> None:
+    """Raised inside the locks of what draws on the terminal, it would leave them taken, and the command hanging."""
+    ends: list[str] = []
+
+    def go_on(signals: Signals) -> None:
+        with signals.put_off():
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGTERM)
+            ends.append("block")
+
+    with Signals() as signals:
+        with pytest.raises(Stopped) as stop:
+            go_on(signals)
+        assert (ends, stop.value.number) == (["block"], signal.SIGINT)
+        with pytest.raises(Stopped):
+            signal.raise_signal(signal.SIGTERM)
 
 
 _PAUSES = """

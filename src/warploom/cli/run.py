@@ -104,7 +104,7 @@ class CardRun:
         try:
             if answer.state is Standing.QUEUED:
                 self._tell("queued", answer, *queue_lines(answer))
-            granted = self._accepted(answer)
+            granted = self._accepted(answer, signals)
             self._tell("granted", granted, _granted_line(granted, time.monotonic() - began))
             signals.hold()
         except BaseException as reason:
@@ -112,12 +112,12 @@ class CardRun:
             raise
         return granted
 
-    def _accepted(self, answer: TicketAnswer) -> TicketAnswer:
+    def _accepted(self, answer: TicketAnswer, signals: Signals) -> TicketAnswer:
         """Wait and accept, again when an offer lapsed meanwhile; raise LeaseLost when the ticket is over."""
         ticket = answer.ticket
         while True:
             if answer.state is Standing.QUEUED:
-                with _spinner(is_quiet=self._as_json):
+                with _spinner(signals, is_quiet=self._as_json):
                     answer = await_card(self._way, ticket, None, _PATIENCE_SECONDS, quiet=True)
             if answer.lease is None or not grant_lines(answer):
                 reason = f": {answer.reason}" if answer.reason else ""
@@ -222,7 +222,7 @@ class _Ending:
 
 
 @contextmanager
-def _spinner(*, is_quiet: bool) -> Generator[None]:
+def _spinner(signals: Signals, *, is_quiet: bool) -> Generator[None]:
     """Show on a terminal that the waiting goes on and for how long; elsewhere say it once."""
     if is_quiet:
         yield
@@ -236,9 +236,15 @@ def _spinner(*, is_quiet: bool) -> Generator[None]:
     from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = [TextColumn("waiting"), SpinnerColumn(), TimeElapsedColumn(), TextColumn(f"  {_HINT}")]
-    with Bar(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bar:
-        bar.add_task("", total=None)
+    bar = Bar(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
+    bar.add_task("", total=None)
+    try:
+        with signals.put_off():
+            bar.start()
         yield
+    finally:
+        with signals.put_off():
+            bar.stop()
 
 
 def _granted_line(answer: TicketAnswer, seconds: float) -> str:

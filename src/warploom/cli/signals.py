@@ -1,7 +1,8 @@
 """What the signals sent to `warploom run` do: end its waiting, wait a moment, or go on to its job."""
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, Final
 
@@ -52,6 +53,19 @@ class Signals:
     def hold(self) -> None:
         """From now on signals are kept for later, so that nothing is left half done."""
         self._holds = True
+
+    @contextmanager
+    def put_off(self) -> Generator[None]:
+        """Keep signals back for a block that must not be left in its middle, as where it takes locks; raise Stopped after it."""
+        self._holds = True
+        try:
+            yield
+        finally:
+            self._holds = False
+        if self._held:
+            number = self._held[0]
+            self._held.clear()
+            raise Stopped(number)
 
     def send_to(self, send: Callable[[int], None]) -> None:
         """From now on signals go to the job, beginning with those that were held back."""
