@@ -5,6 +5,7 @@ import pytest
 from support.databases import Clock
 from support.lab import Lab, LabHost, lease_of
 from warploom.domain.hosts import CardFault
+from warploom.domain.identifiers import LeaseId
 from warploom.domain.leases import Label
 
 ALMOST, LONG = 590, 660
@@ -21,14 +22,19 @@ async def labels_of(lab: Lab) -> list[Label]:
     return holder.labels
 
 
+async def stay(lab: Lab, clock: Clock, held: LeaseId, seconds: float) -> None:
+    """Let time pass in which the holder shows that it is there."""
+    clock.advance(seconds=seconds)
+    await lab.app.leases.extend(await lab.agent(), held, 60, "still here")
+
+
 async def test_an_idle_holder_is_labelled_told_once_and_keeps_its_card(lab: Lab, clock: Clock) -> None:
     host = await lab.host()
     agent, other = await lab.agent(), await lab.agent("claude-2")
     held = lease_of(await lab.request(agent, "train"))
     waiting = await lab.request(other, "eval")
     await use(host, 0)
-    clock.advance(seconds=ALMOST)
-    await lab.app.leases.extend(agent, held, 60, "still here")
+    await stay(lab, clock, held, ALMOST)
     await use(host, 4)
     assert (await labels_of(lab), await lab.app.messages.unread(agent)) == ([], [])
     clock.advance(seconds=LONG - ALMOST)
@@ -49,12 +55,10 @@ async def test_a_card_that_is_used_again_begins_anew(lab: Lab, clock: Clock) -> 
     held = lease_of(await lab.request(agent, "train"))
     await lab.request(await lab.agent("claude-2"), "eval")
     await use(host, 0)
-    clock.advance(seconds=ALMOST)
-    await lab.app.leases.extend(agent, held, 60, "still here")
+    await stay(lab, clock, held, ALMOST)
     await use(host, 80)
     await use(host, 0)
-    clock.advance(seconds=ALMOST)
-    await lab.app.leases.extend(agent, held, 60, "still here")
+    await stay(lab, clock, held, ALMOST)
     await use(host, 0)
     assert (await labels_of(lab), await lab.app.messages.unread(agent)) == ([], [])
 
@@ -67,8 +71,7 @@ async def test_what_is_not_reported_is_never_idle(lab: Lab, clock: Clock, percen
     held = lease_of(await lab.request(agent, "train"))
     await lab.request(await lab.agent("claude-2"), "eval")
     await use(host, percent)
-    clock.advance(seconds=LONG)
-    await lab.app.leases.extend(agent, held, 60, "still here")
+    await stay(lab, clock, held, LONG)
     await use(host, percent)
     assert (await labels_of(lab), await lab.app.messages.unread(agent)) == ([], [])
 
@@ -78,8 +81,7 @@ async def test_nobody_is_told_while_nobody_waits(lab: Lab, clock: Clock) -> None
     agent = await lab.agent()
     held = lease_of(await lab.request(agent, "train"))
     await use(host, 0)
-    clock.advance(seconds=LONG)
-    await lab.app.leases.extend(agent, held, 60, "still here")
+    await stay(lab, clock, held, LONG)
     await use(host, 0)
     assert (await labels_of(lab), await lab.app.messages.unread(agent)) == ([], [])
     await lab.request(await lab.agent("claude-2"), "eval")
@@ -94,8 +96,7 @@ async def test_a_look_that_failed_is_no_use_of_the_card(lab: Lab, clock: Clock) 
     held = lease_of(await lab.request(agent, "train"))
     await lab.request(await lab.agent("claude-2"), "eval")
     await use(host, 0)
-    clock.advance(seconds=LONG)
-    await lab.app.leases.extend(agent, held, 60, "still here")
+    await stay(lab, clock, held, LONG)
     host.report(0, utilisation=None)
     host.fail(0, CardFault.BLIND)
     await host.survey()
@@ -111,8 +112,7 @@ async def test_a_card_handed_on_is_not_idle_by_its_last_holder(lab: Lab, clock: 
     waiting = await lab.request(other, "eval")
     await lab.request(await lab.agent("claude-3"), "plot")
     await use(host, 0)
-    clock.advance(seconds=LONG)
-    await lab.app.leases.extend(agent, held, 60, "still here")
+    await stay(lab, clock, held, LONG)
     await use(host, 0)
     await lab.app.leases.release(agent, held)
     await host.survey()

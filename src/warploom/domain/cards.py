@@ -10,6 +10,7 @@ from warploom.domain.identifiers import CardId, HostId
 from warploom.domain.leases import Holder, LeaseState
 
 IDLE_TIME: Final = timedelta(minutes=10)
+"""How long a held card must hardly be used before anybody is told."""
 
 
 class Service(StrEnum):

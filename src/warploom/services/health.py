@@ -93,8 +93,8 @@ class HealthService:
             checks += _check_alias(card, now)
             state = card_state(card, now)
             if card.service is Service.QUARANTINED and state in _HELD:
-                checks.append(Check(Word.BAD, card.name, blocker(card, now) or "", _fix(CardState.QUARANTINED)))
-            elif state in _FAULTS | _NOTEWORTHY:
+                state = CardState.QUARANTINED
+            if state in _FAULTS | _NOTEWORTHY:
                 word = Word.BAD if state in _FAULTS else Word.WARN
                 checks.append(Check(word, card.name, blocker(card, now) or state.value, _fix(state)))
         return checks

@@ -71,7 +71,7 @@ class HostService:
             if any(is_new for _, is_new in ids.values()):
                 await widen_queues(change.conn, await card_store.read_cards(change.conn))
             if any(each.judgement.idle_since for each in judged):
-                await remind_idle(change, saved.host)
+                await remind_idle(change, saved.host, saved.now)
             await grant_possible(change, self._times, Round([saved.host]), saved.now)
         conditions = {each.fact.uuid: each.judgement.condition.value for each in judged}
         return SurveyAnswer(saved.now, survey.interval_seconds, conditions)

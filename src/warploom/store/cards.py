@@ -1,6 +1,6 @@
 """Cards with their host and live lease: locked for grants, read for everything else."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, LiteralString
 
 from warploom.domain.cards import Condition, KnownCard, KnownHolder, Owner, ProcessView, Service
@@ -64,12 +64,7 @@ returning id, service_reason
 
 _REMIND: Final[LiteralString] = """
 update card set idle_told = true
-where host_id = $1 and not idle_told and idle_since <= clock_now() - $2::interval
-  and exists (select from queue where queue.card_id = card.id)
-  and exists (
-    select from lease_card join lease on lease.id = lease_card.lease_id
-    where lease_card.card_id = card.id and lease_card.live and lease.state = 'active' and lease.granted_at <= clock_now() - $2::interval
-  )
+where id = any($1::bigint[]) and not idle_told and exists (select from queue where queue.card_id = card.id)
 returning id
 """
 
@@ -107,9 +102,9 @@ async def break_faulty(conn: Connection, host: HostId) -> dict[CardId, str]:
     return {CardId(row["id"]): row["service_reason"] for row in await conn.fetch(_BREAK, host)}
 
 
-async def remind_idle(conn: Connection, host: HostId, least: timedelta) -> set[CardId]:
-    """Mark the cards of a host that were hardly used for so long while others wait for them; each stretch comes once."""
-    return {CardId(row["id"]) for row in await conn.fetch(_REMIND, host, least)}
+async def note_reminded(conn: Connection, idle: list[CardId]) -> list[CardId]:
+    """Note that the holders of these idle cards are told; return those with whom it was not noted yet and others wait."""
+    return [CardId(row["id"]) for row in await conn.fetch(_REMIND, idle)]
 
 
 def _card(row: Record) -> KnownCard:

@@ -2,12 +2,21 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body
+from fastapi import APIRouter, Body, Depends
 
 from warploom.domain.cards import Rack, ServiceAnswer
 from warploom.web.callers import TheActor, TheApp
 
 router = APIRouter(tags=["cards"])
+
+
+def _card(host: str, index: str) -> str:
+    return f"{host}/{index}"
+
+
+TheCard = Annotated[str, Depends(_card)]
+Reason = Annotated[str | None, Body()]
+Preview = Annotated[bool, Body()]
 
 
 @router.get("/rack")
@@ -18,53 +27,49 @@ async def rack(app: TheApp) -> Rack:
 
 @router.post("/cards/{host}/{index}/drain")
 async def drain(
-    host: str,
-    index: str,
+    card: TheCard,
     app: TheApp,
     actor: TheActor,
-    reason: Annotated[str | None, Body()] = None,
-    preview: Annotated[bool, Body()] = False,
+    reason: Reason = None,
+    preview: Preview = False,
 ) -> ServiceAnswer:
     """Grant nothing more on a card; with `preview` only say what would happen."""
-    return await app.cards.drain(actor, f"{host}/{index}", reason, preview=preview)
+    return await app.cards.drain(actor, card, reason, preview=preview)
 
 
 @router.post("/cards/{host}/{index}/undrain")
 async def undrain(
-    host: str,
-    index: str,
+    card: TheCard,
     app: TheApp,
     actor: TheActor,
-    reason: Annotated[str | None, Body()] = None,
-    preview: Annotated[bool, Body()] = False,
+    reason: Reason = None,
+    preview: Preview = False,
 ) -> ServiceAnswer:
     """Put a card back in service; with `preview` only say what would happen."""
     _ = reason
-    return await app.cards.undrain(actor, f"{host}/{index}", preview=preview)
+    return await app.cards.undrain(actor, card, preview=preview)
 
 
 @router.post("/cards/{host}/{index}/quarantine")
 async def quarantine(
-    host: str,
-    index: str,
+    card: TheCard,
     app: TheApp,
     actor: TheActor,
     reason: Annotated[str, Body()],
-    preview: Annotated[bool, Body()] = False,
+    preview: Preview = False,
 ) -> ServiceAnswer:
     """Take a card out of service because of its faults; with `preview` only say what would happen."""
-    return await app.cards.quarantine(actor, f"{host}/{index}", reason, preview=preview)
+    return await app.cards.quarantine(actor, card, reason, preview=preview)
 
 
 @router.post("/cards/{host}/{index}/clear")
 async def clear(
-    host: str,
-    index: str,
+    card: TheCard,
     app: TheApp,
     actor: TheActor,
-    reason: Annotated[str | None, Body()] = None,
-    preview: Annotated[bool, Body()] = False,
+    reason: Reason = None,
+    preview: Preview = False,
 ) -> ServiceAnswer:
     """Put a quarantined card back in service; with `preview` only say what would happen."""
     _ = reason
-    return await app.cards.clear(actor, f"{host}/{index}", preview=preview)
+    return await app.cards.clear(actor, card, preview=preview)
