@@ -4,9 +4,11 @@ import pytest
 
 from support.databases import Clock
 from support.lab import Lab, LabHost, lease_of
+from support.rows import Sql, whole_database
 from warploom.domain.hosts import CardFault
 from warploom.domain.identifiers import LeaseId
 from warploom.domain.leases import Label
+from warploom.domain.standings import Standing
 
 ALMOST, LONG = 590, 660
 
@@ -45,7 +47,8 @@ async def test_an_idle_holder_is_labelled_told_once_and_keeps_its_card(lab: Lab,
     (told,) = await lab.app.messages.unread(agent)
     assert told.text == (
         "local/0, which you hold with L-1 'train', has hardly been used for 10 min, and 1 ticket waits for it. "
-        'Nothing is taken from you; if you are done with it, gpu_release(lease="L-1") hands it on.'
+        'Nothing is taken from you; gpu_release(lease="L-1", keep_place=true) lets the first of them go and keeps your place '
+        "behind it."
     )
 
 
@@ -120,3 +123,50 @@ async def test_a_card_handed_on_is_not_idle_by_its_last_holder(lab: Lab, clock: 
     await lab.app.leases.extend(other, offered, 60, "mine now")
     await use(host, 0)
     assert (await labels_of(lab), await lab.app.messages.unread(other)) == ([], [])
+
+
+class TestReleasingWithAPlaceKept:
+    async def test_the_first_who_waits_goes_before_and_the_others_after(self, lab: Lab, sql: Sql) -> None:
+        host = await lab.host(cards=1)
+        agent, second, third = [await lab.agent(name) for name in ("claude-1", "claude-2", "claude-3")]
+        mine = await lab.request(agent, "train")
+        first, last = await lab.request(second, "eval"), await lab.request(third, "sweep")
+        answer = await lab.app.leases.release(agent, lease_of(mine), keeps_place=True)
+        assert answer.next.startswith("T-1 keeps place 2; run `warploom wait T-1`")
+        await host.survey()
+        assert (await lab.explain(second, first)).state is Standing.OFFERED
+        assert [(await lab.explain(who, what)).place for who, what in ((agent, mine), (third, last))] == [1, 2]
+        await lab.app.leases.release(second, lease_of(await lab.explain(second, first)))
+        await host.survey()
+        assert (await lab.explain(agent, mine)).state is Standing.OFFERED
+        assert await sql.fetchval("select count(*) from event where kind = 'ticket.yielded'") == 1
+
+    async def test_saying_it_twice_is_success_and_changes_nothing(self, lab: Lab, sql: Sql) -> None:
+        await lab.host(cards=1)
+        agent = await lab.agent()
+        held = lease_of(await lab.request(agent, "train"))
+        await lab.request(await lab.agent("claude-2"), "eval")
+        await lab.app.leases.release(agent, held, keeps_place=True)
+        before = await whole_database(sql)
+        answer = await lab.app.leases.release(agent, held, keeps_place=True)
+        assert answer.next == "It was released already; nothing to do."
+        assert await whole_database(sql) == before
+
+    async def test_where_nobody_waits_there_is_no_place_to_keep(self, lab: Lab) -> None:
+        await lab.host(cards=1)
+        agent = await lab.agent()
+        mine = await lab.request(agent, "train")
+        answer = await lab.app.leases.release(agent, lease_of(mine), keeps_place=True)
+        assert answer.next.startswith("Nobody waits, so there is no place to keep")
+        assert (await lab.explain(agent, mine)).state is Standing.ENDED
+
+    async def test_with_two_cards_the_first_of_each_queue_goes_before(self, lab: Lab) -> None:
+        await lab.host(cards=2)
+        agent = await lab.agent()
+        mine = await lab.request(agent, "train", device="any", cards=2)
+        for number, device in enumerate(("0", "1", "1"), 2):
+            await lab.request(await lab.agent(f"claude-{number}"), f"job {number}", device=device)
+        await lab.app.leases.release(agent, lease_of(mine), keeps_place=True)
+        assert [ahead for ahead in (await lab.explain(agent, mine)).chain if "ahead of you" in ahead] == [
+            "ahead of you: T-2 'job 2' and T-3 'job 3'"
+        ]

@@ -16,13 +16,19 @@ app = typer.Typer(rich_markup_mode=None)
 
 
 @app.command(epilog="Example: warploom release L-42")
-def release(lease: OwnLease, as_json: Json = False) -> None:
+def release(
+    lease: OwnLease,
+    keep_place: Annotated[
+        bool, typer.Option("--keep-place", help="Let the first who waits go, and wait on right behind.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Give a lease's cards back.
 
     Do it as soon as the job has ended. Releasing twice is success.
     """
     name = lease_name(parse_lease(lease))
-    _show(Way(HolderClient).call(lambda client: client.release(name)), as_json=as_json)
+    _show(Way(HolderClient).call(lambda client: client.release(name, keep_place=keep_place)), as_json=as_json)
 
 
 @app.command(epilog='Example: warploom extend L-42 30 --reason "two more epochs"')

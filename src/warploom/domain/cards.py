@@ -181,6 +181,8 @@ class KnownHolder:
     expected_end: datetime | None
     seen_at: datetime
     pace: Pace | None
+    is_task: bool = False
+    """Whether it is the claim of a task of the graph, and no mere request for cards."""
 
 
 @dataclass(frozen=True, slots=True)

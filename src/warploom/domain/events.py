@@ -12,6 +12,7 @@ class EventKind(StrEnum):
     TICKET_LEFT = "ticket.left"
     TICKET_PARKED = "ticket.parked"
     TICKET_RESUMED = "ticket.resumed"
+    TICKET_YIELDED = "ticket.yielded"
     LEASE_GRANTED = "lease.granted"
     LEASE_OFFERED = "lease.offered"
     LEASE_ACCEPTED = "lease.accepted"
@@ -63,6 +64,7 @@ SENTENCES: dict[EventKind, str] = {
     EventKind.TICKET_LEFT: "{agent} left the queue of {cards}",
     EventKind.TICKET_PARKED: "'{title}' was parked after {missed} missed offers",
     EventKind.TICKET_RESUMED: "'{title}' is back in the queue of {cards} at its original age",
+    EventKind.TICKET_YIELDED: "{agent} lets the first who waits for {cards} go, and waits on with '{title}' right behind",
     EventKind.LEASE_GRANTED: "{agent} holds {cards} for '{title}'",
     EventKind.LEASE_OFFERED: "{cards} offered to {agent} for '{title}'",
     EventKind.LEASE_ACCEPTED: "{agent} accepted {cards}",

@@ -12,7 +12,7 @@ class LeaseTools:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
 
-    async def gpu_release(self, lease: str) -> Answer:
+    async def gpu_release(self, lease: str, keep_place: bool = False) -> Answer:
         """Give the card back as soon as the job has ended, also when it failed: others wait for it.
 
         Make sure that your processes on the card have ended first; the next in the queue gets the card once it is
@@ -20,10 +20,13 @@ class LeaseTools:
 
         Args:
             lease: The lease's number, such as L-42.
+            keep_place: You still need the card, but not now: the first who waits goes before you, and your ticket
+                stands right behind.
         """
 
         async def work(actor: Actor) -> Answer:
-            return lease_answer(await self._desk.app.leases.release(actor, parse_lease(lease)))
+            leases = self._desk.app.leases
+            return lease_answer(await leases.release(actor, parse_lease(lease), keeps_place=keep_place))
 
         return await self._desk.serve(work)
 

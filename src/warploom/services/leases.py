@@ -29,6 +29,7 @@ from warploom.services.grants import GrantTimes, Round, grant_possible
 from warploom.store import cards as card_store
 from warploom.store import claims as claim_store
 from warploom.store import leases as lease_store
+from warploom.store import queues as queue_store
 from warploom.store import sessions as session_store
 from warploom.store import tasks as task_store
 from warploom.store import tickets as ticket_store
@@ -90,8 +91,12 @@ class LeaseService:
         return _answer(held, "Those who wait see your progress.")
 
     @repeated
-    async def release(self, actor: Actor, lease: LeaseId) -> LeaseAnswer:
-        """Give the cards back. Releasing twice is success; releasing a lease that was lost says so."""
+    async def release(self, actor: Actor, lease: LeaseId, *, keeps_place: bool = False) -> LeaseAnswer:
+        """Give the cards back. Releasing twice is success; releasing a lease that was lost says so.
+
+        Who keeps its place lets the first who waits for these cards go, and stands right behind. With nobody waiting there
+        is no place to keep, and the request is over.
+        """
         async with self._changes.begin() as change:
             await lease_store.lock_cards_of(change.conn, lease)
             held = await _get(change.conn, lease)
@@ -101,11 +106,11 @@ class LeaseService:
                 if held.end is not LeaseEnd.RELEASED:
                     raise await _lost(change.conn, lease)
                 return _answer(held, "It was released already; nothing to do.")
-            await self._end(change, held, Ending(LeaseEnd.RELEASED, TaskState.DONE))
+            place = await self._yield(change, held) if keeps_place else None
+            if place is None:
+                await self._end(change, held, Ending(LeaseEnd.RELEASED, TaskState.DONE))
         released = replace(held, state=LeaseState.ENDED)
-        return _answer(
-            released, "The card is free as soon as it is observed clear. Make sure your processes on it have ended."
-        )
+        return _answer(released, _after_release(held, place, keeps_place=keeps_place))
 
     @repeated
     async def expire(self, lease: LeaseId) -> bool:
@@ -209,6 +214,17 @@ class LeaseService:
             text += "; it is back in the queue at its original age"
         await session_store.send_notice(change.conn, held.session, WARPLOOM, text)
 
+    async def _yield(self, change: Change, held: Lease) -> int | None:
+        """End a lease whose ticket waits on behind the first in line, and return its place; None when nobody waits."""
+        behind = await queue_store.last_of_firsts(change.conn, held.cards)
+        if behind is None:
+            return None
+        await self._end(change, held, Ending(LeaseEnd.RELEASED, TaskState.READY))
+        await ticket_store.stand_behind(change.conn, held.task, behind)
+        await requeue(change.conn, held)
+        _tell(change, EventKind.TICKET_YIELDED, held, _facts(held))
+        return min((await queue_store.places_of(change.conn, held.task)).values(), default=1)
+
     async def _hold(self, change: Change, actor: Actor | None, lease: LeaseId) -> Lease:
         """Prove that the lease is live and the actor's, and lock it; a call that names an offer accepts it.
 
@@ -257,6 +273,16 @@ _END_EVENTS = {
     LeaseEnd.WITHDRAWN: EventKind.LEASE_WITHDRAWN,
 }
 """The endings that are told as events of the lease; the others are told as what happened to its task."""
+
+
+def _after_release(held: Lease, place: int | None, *, keeps_place: bool) -> str:
+    if place is not None:
+        ticket = ticket_name(held.task)
+        return f"{ticket} keeps place {place}; run `warploom wait {ticket}` in the background and end your turn."
+    free = "The card is free as soon as it is observed clear. Make sure your processes on it have ended."
+    return (
+        f"Nobody waits, so there is no place to keep: ask again whenever you need it. {free}" if keeps_place else free
+    )
 
 
 def _expiry(held: Lease, outcome: str) -> Ending:

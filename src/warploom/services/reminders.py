@@ -2,8 +2,8 @@
 
 from datetime import datetime
 
-from warploom.domain.cards import IDLE_TIME
-from warploom.domain.identifiers import HostId, SessionId, lease_name
+from warploom.domain.cards import IDLE_TIME, KnownHolder
+from warploom.domain.identifiers import HostId, SessionId, lease_name, ticket_name
 from warploom.domain.messages import WARPLOOM
 from warploom.domain.texts import spoken_duration
 from warploom.services.changes import Change
@@ -25,10 +25,16 @@ async def remind_idle(change: Change, host: HostId, now: datetime) -> None:
     for card, waiting in lengths.items():
         holder, name = idle[card].holder, idle[card].name
         assert holder is not None
-        lease = lease_name(holder.lease)
         text = (
-            f"{name}, which you hold with {lease} '{holder.title}', has hardly been used for "
+            f"{name}, which you hold with {lease_name(holder.lease)} '{holder.title}', has hardly been used for "
             f"{spoken_duration(IDLE_TIME)}, and {waiting} {'ticket waits' if waiting == 1 else 'tickets wait'} for it. "
-            f'Nothing is taken from you; if you are done with it, gpu_release(lease="{lease}") hands it on.'
+            f"Nothing is taken from you; {_way_out(holder)}"
         )
         await session_store.send_notice(change.conn, SessionId(holder.session), WARPLOOM, text)
+
+
+def _way_out(holder: KnownHolder) -> str:
+    lease = lease_name(holder.lease)
+    if holder.is_task:
+        return f'if you are done with it, loom_done("{ticket_name(holder.task)}", lease="{lease}") hands it on.'
+    return f'gpu_release(lease="{lease}", keep_place=true) lets the first of them go and keeps your place behind it.'

@@ -17,7 +17,8 @@ select card.id, card.host_id, host.name as host, card.index, card.uuid, card.mod
   card.condition::text, card.condition_since, card.condition_detail, card.observed_at,
   card.observed_at >= clock_now() - 2 * make_interval(secs => host.survey_seconds) as is_fresh,
   card.used_mib, card.utilisation, card.processes, host.capabilities, card.moved_from, card.moved_at, card.idle_since,
-  lease.id as lease_id, lease.task_id, task.title, agent.name as agent, lease.session_id, session.client, session.directory,
+  lease.id as lease_id, lease.task_id, task.title, task.kind <> 'gpu' as is_task, agent.name as agent,
+  lease.session_id, session.client, session.directory,
   lease.state::text as lease_state, lease.granted_at, lease.expires_at, lease.expected_end, heartbeat.seen_at,
   progress.step, progress.total, progress.rate, progress.spread, progress.reported_at
 from card
@@ -150,6 +151,7 @@ def _holder(row: Record) -> KnownHolder:
         expected_end=row["expected_end"],
         seen_at=row["seen_at"] or row["granted_at"],
         pace=read_pace(row),
+        is_task=row["is_task"],
     )
 
 

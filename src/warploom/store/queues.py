@@ -52,6 +52,14 @@ from queue as own
 where own.task_id = $1
 """
 
+_FIRSTS: Final[LiteralString] = """
+select max(first.order_key)
+from unnest($1::bigint[]) as card_id
+cross join lateral (
+  select queue.order_key from queue where queue.card_id = card_id.card_id order by queue.order_key, queue.task_id limit 1
+) as first
+"""
+
 _GRANT: Final[LiteralString] = """
 with taken as (
   select id, project_id, session_id, agent_id, title, run_time, need_resources from task
@@ -176,6 +184,11 @@ async def count_waiting(conn: Connection) -> tuple[int, datetime | None]:
 async def places_of(conn: Connection, task: TaskId) -> dict[CardId, int]:
     """Return a ticket's place in each queue it stands in, from 1."""
     return {CardId(row["card_id"]): row["place"] for row in await conn.fetch(_PLACES, task)}
+
+
+async def last_of_firsts(conn: Connection, cards: Sequence[CardId]) -> datetime | None:
+    """Return the order key of the first ticket in each of these queues that comes last; None when they are empty."""
+    return await conn.fetchval(_FIRSTS, list(cards))
 
 
 async def grant(conn: Connection, decision: Grant, *, is_active: bool, expires_in: timedelta) -> Granted | None:

@@ -83,6 +83,10 @@ where id = $1 and state = 'blocked' and parked_at is not null
 returning id
 """
 
+_STAND_BEHIND: Final[LiteralString] = """
+update task set order_key = greatest(order_key, $2::timestamptz + interval '1 microsecond') where id = $1 and state = 'ready'
+"""
+
 _PROMISE: Final[LiteralString] = """
 update task set promised_start = $2, promised_word = $3 where id = $1 and state = 'ready' and promised_word is null
 """
@@ -191,6 +195,11 @@ async def leave_ticket(conn: Connection, task: TaskId, outcome: str) -> bool:
 async def park_ticket(conn: Connection, task: TaskId, outcome: str) -> bool:
     """Take a ticket whose owner misses its offers out of the running."""
     return await conn.fetchval(_PARK, task, outcome) is not None
+
+
+async def stand_behind(conn: Connection, task: TaskId, place: datetime) -> None:
+    """Order a ready ticket right behind the one with this order key, unless it comes later anyway."""
+    await conn.execute(_STAND_BEHIND, task, place)
 
 
 async def resume_ticket(conn: Connection, task: TaskId) -> bool:

@@ -42,6 +42,8 @@ async def report(
 
 
 @router.post("/{lease}/release")
-async def release(lease: str, app: TheApp, actor: TheActor) -> LeaseAnswer:
-    """Give the cards back; releasing twice is success."""
-    return await app.leases.release(actor, parse_lease(lease))
+async def release(
+    lease: str, app: TheApp, actor: TheActor, keep_place: Annotated[bool, Body(embed=True)] = False
+) -> LeaseAnswer:
+    """Give the cards back; releasing twice is success. With `keep_place` the ticket waits on, right behind the first."""
+    return await app.leases.release(actor, parse_lease(lease), keeps_place=keep_place)
