@@ -93,6 +93,8 @@ create table card (
   condition_since timestamptz not null,
   condition_detail text check (char_length(condition_detail) <= 1000),
   observed_at timestamptz not null,
+  -- When it last answered: its readings and processes are of then.
+  read_at timestamptz,
   quiet_until timestamptz,
   baseline_mib integer check (baseline_mib >= 0),
   used_mib integer check (used_mib >= 0),

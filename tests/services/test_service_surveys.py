@@ -11,6 +11,7 @@ from warploom.domain.cards import CardState
 from warploom.domain.errors import MalformedInput
 from warploom.domain.hosts import CardFault
 from warploom.domain.identifiers import LeaseId
+from warploom.domain.leases import Label, LeaseState
 from warploom.domain.processes import ProcessIdentity
 from warploom.domain.sessions import Actor
 from warploom.domain.standings import Standing, TicketAnswer
@@ -76,8 +77,10 @@ async def test_memory_that_nobody_holds_any_more_makes_a_ghost_and_no_grant(lab:
     await host.survey()
     state, say = await state_of(lab)
     assert state is CardState.GHOST
-    assert "held by no living process" in say
-    assert (await lab.explain(holder, waiting)).state is Standing.QUEUED
+    assert say.startswith("local/0 is held by a ghost since ")
+    assert "20.0 GiB held by no living process; last held by L-1 'train' (claude-1) until " in say
+    explained = await lab.explain(holder, waiting)
+    assert (explained.state, explained.starts and explained.starts.text) == (Standing.QUEUED, "unknown")
 
 
 async def test_somebody_elses_process_takes_the_card_out_of_the_pool_until_a_quiet_time(lab: Lab, clock: Clock) -> None:
@@ -108,6 +111,73 @@ async def test_an_own_session_on_a_card_without_a_lease_is_named(lab: Lab) -> No
     assert "session S-1 without a lease" in say
 
 
+async def test_a_session_that_comes_without_a_lease_is_told_once_for_each_stay(lab: Lab) -> None:
+    """Casebook C17."""
+    host = await lab.host()
+    agent = await lab.agent()
+    process = ProcessIdentity(4321, 33)
+    await lab.app.sessions.identify(Caller(agent="claude-9", host="local", process=process))
+    stranger = await lab.app.sessions.identify(Caller(agent="claude-9", host="local", process=process))
+    for stay in (1, 2):
+        host.run(0, ancestors=[process], command="probe.py")
+        await host.survey()
+        await host.survey()
+        told = (await lab.app.messages.unread(stranger))[-1]
+        assert len(await lab.app.messages.unread(stranger)) == stay
+        assert told.text.startswith("probe.py (pid ")
+        assert "8.8 GiB) of your session uses local/0 without a lease, so nobody is granted that card." in told.text
+        host.end(0)
+        await host.survey()
+    assert await lab.app.messages.unread(agent) == []
+
+
+async def test_an_ex_holder_that_stays_on_is_told_once_when_the_time_to_settle_is_over(lab: Lab, clock: Clock) -> None:
+    """Casebook C20."""
+    host, holder, lease, _ = await a_waiter_behind_a_holder(lab)
+    host.run(0, lease="L-1", command="train.py")
+    await lab.app.leases.release(holder, lease)
+    await host.survey()
+    assert await lab.app.messages.unread(holder) == []
+    clock.advance(minutes=2)
+    await host.survey()
+    await host.survey()
+    (told,) = await lab.app.messages.unread(holder)
+    assert "of your session still uses local/0, although L-1 ended" in told.text
+
+
+async def test_who_holds_a_card_that_is_lost_is_told_and_keeps_the_lease(lab: Lab) -> None:
+    """Casebook C05."""
+    host, holder, lease, waiting = await a_waiter_behind_a_holder(lab)
+    host.report(0, fault=CardFault.LOST, problem="it has fallen off the bus")
+    await host.survey()
+    await host.survey()
+    (told,) = await lab.app.messages.unread(holder)
+    assert told.text.startswith("local/0, which you hold with L-1 'train', is lost: it has fallen off the bus.")
+    assert (await lab.app.leases.extend(holder, lease, 5, "still here")).state is LeaseState.ACTIVE
+    assert "local/0 is lost: it has fallen off the bus" in ((await lab.explain(holder, waiting)).reason or "")
+
+
+async def test_a_card_that_does_not_answer_shows_its_last_reading_with_its_age(lab: Lab, clock: Clock) -> None:
+    """Casebook C11."""
+    host = await lab.host()
+    host.run(0, lease=f"L-{await lab.hold(await lab.agent())}", memory_mib=40 * 1024)
+    await host.survey()
+    clock.advance(seconds=90)
+    host.report(0, fault=CardFault.BLIND, problem="the driver has not answered for 90 s", used_mib=None, processes=[])
+    await host.survey()
+    lane = (await lab.app.cards.survey()).hosts[0].cards[0]
+    assert lane.say == (
+        "local/0 is blind: the driver has not answered for 90 s; last read 2 min ago with 40.5 GiB in use."
+    )
+    assert (lane.used_mib, len(lane.processes), lane.read_at is not None) == (40 * 1024 + 500, 1, True)
+    assert lane.holder is not None
+    assert lane.holder.clocks[1].text == "process seen 2 min ago"
+    host.report(0, fault=None, problem=None, used_mib=500)
+    await host.survey()
+    lane = (await lab.app.cards.survey()).hosts[0].cards[0]
+    assert (lane.used_mib, lane.processes, lane.read_at) == (500, [], None)
+
+
 @pytest.mark.parametrize("fault", list(CardFault))
 async def test_a_card_that_fails_is_not_granted_keeps_its_lease_and_leaves_the_others_alone(
     lab: Lab, fault: CardFault
@@ -129,7 +199,10 @@ async def test_a_card_that_a_survey_misses_is_lost_and_never_forgotten(lab: Lab)
     host = await lab.host()
     host.hidden.add(0)
     await host.survey()
-    assert await state_of(lab) == (CardState.LOST, "local/0 is lost: it is missing from the survey.")
+    assert await state_of(lab) == (
+        CardState.LOST,
+        "local/0 is lost: it is missing from the survey; last read 0 s ago with 500 MiB in use.",
+    )
     assert (await lab.request(await lab.agent())).state is Standing.QUEUED
     host.hidden.clear()
     await host.survey()
@@ -172,13 +245,22 @@ async def test_a_silent_host_grants_nothing_to_the_orchestrator_either(lab: Lab,
 
 
 async def test_a_process_of_the_lease_keeps_it_alive_though_its_session_is_silent(lab: Lab, clock: Clock) -> None:
+    """Casebook C30: the lease attaches to the job's process; everybody who looks or waits reads that nobody attends to it."""
     host = await lab.host()
     held = await lab.request(await lab.agent())
+    waiting = await lab.request(await lab.agent("claude-2"), "eval")
     host.run(0, lease="L-1")
+    host.report(0, utilisation=90)
     for _ in range(4):
         clock.advance(minutes=6)
         await host.survey()
         await lab.duties()
+    lane = (await lab.app.cards.survey()).hosts[0].cards[0]
+    assert lane.holder is not None
+    assert lane.holder.labels == [Label.UNATTENDED]
+    reason = (await lab.explain(await lab.agent("claude-2"), waiting)).reason or ""
+    assert "whose session is silent for 24 min while its process runs on" in lane.say
+    assert lane.say.startswith(reason)
     assert (await lab.explain(await lab.agent(), held)).state is Standing.ACTIVE
     host.end(0)
     await host.survey()

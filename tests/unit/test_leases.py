@@ -11,6 +11,7 @@ from warploom.domain.leases import (
     LeaseEnd,
     LeaseFate,
     LeaseState,
+    ProcessCount,
     check_step,
     export_line,
     exports,
@@ -21,7 +22,6 @@ from warploom.domain.leases import (
 
 NOW = datetime(2026, 3, 1, 14, 23, 10, tzinfo=UTC)
 CARDS = [HeldCard("local/3", "GPU-ccc", 3), HeldCard("local/1", "GPU-aaa", 1)]
-SILENCE = timedelta(seconds=60)
 
 
 def ago(seconds: float) -> datetime:
@@ -98,13 +98,13 @@ def test_a_declared_length_is_minutes() -> None:
 
 
 def test_three_clocks_run_while_session_process_and_steps_do() -> None:
-    clocks = three_clocks(NOW, ago(5), SILENCE, 1, ago(3), 3.91)
+    clocks = three_clocks(NOW, ago(5), ProcessCount(1), ago(3), 3.91)
     assert [clock.is_running for clock in clocks] == [True, True, True]
     assert [clock.text for clock in clocks] == ["session alive", "process alive", "stepping, 3.91 /s"]
 
 
 def test_three_clocks_stop_each_by_itself() -> None:
-    clocks = three_clocks(NOW, ago(61), SILENCE, 0, ago(600), 3.91)
+    clocks = three_clocks(NOW, ago(61), ProcessCount(0), ago(600), 3.91)
     assert [clock.is_running for clock in clocks] == [False, False, False]
     assert [clock.text for clock in clocks] == [
         "session silent for 1 min",
@@ -113,10 +113,14 @@ def test_three_clocks_stop_each_by_itself() -> None:
     ]
 
 
+def test_a_process_that_could_not_be_looked_for_since_is_told_with_its_age() -> None:
+    assert three_clocks(NOW, NOW, ProcessCount(1, ago(90)), None, None)[1].text == "process seen 2 min ago"
+
+
 def test_a_slow_job_is_still_stepping_between_two_of_its_steps() -> None:
-    slow = three_clocks(NOW, NOW, SILENCE, 1, ago(1_800), 1 / 600)
+    slow = three_clocks(NOW, NOW, ProcessCount(1), ago(1_800), 1 / 600)
     assert slow[2].is_running
 
 
 def test_no_report_is_no_progress_but_also_no_fault() -> None:
-    assert three_clocks(NOW, NOW, SILENCE, None, None, None)[2].text == "no steps reported"
+    assert three_clocks(NOW, NOW, ProcessCount(0), None, None)[2].text == "no steps reported"

@@ -28,6 +28,7 @@ _STYLES: Final = {
     CardState.DRAINED: "bright_black",
 }
 _FAULT_STYLE: Final = "red"
+_UNREADABLE: Final = (CardState.LOST, CardState.BLIND)
 _STATE_WIDTH: Final = 12
 _LEAST_TITLE: Final = 16
 _WIDEST_AGENT: Final = 16
@@ -64,7 +65,7 @@ def _host_line(host: HostLanes, now: datetime) -> Text:
 
 def _lane_lines(lane: CardLane, now: datetime, width: int) -> list[Text]:
     lines = _card_lines(lane, now, width)
-    if lane.holder is None and lane.state is not CardState.FREE:
+    if lane.state in _UNREADABLE or (lane.holder is None and lane.state is not CardState.FREE):
         lines.append(Text(_DEEP + cut(lane.say, width - len(_DEEP))))
     lines.extend(_queue_lines(lane.queue, width))
     if lane.waiting > len(lane.queue):

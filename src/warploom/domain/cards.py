@@ -7,7 +7,7 @@ from typing import Final
 
 from warploom.domain.etas import EtaView, Pace
 from warploom.domain.identifiers import CardId, HostId
-from warploom.domain.leases import Holder, LeaseState
+from warploom.domain.leases import SESSION_SILENCE, Holder, LeaseState
 
 IDLE_TIME: Final = timedelta(minutes=10)
 """How long a held card must hardly be used before anybody is told."""
@@ -127,6 +127,8 @@ class CardLane:
     queue: list[QueuePlace]
     waiting: int
     free: EtaView
+    read_at: datetime | None = None
+    """When memory, utilisation and processes were read, where the card has not answered since; None where they are of now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +216,8 @@ class KnownCard:
     moved_from: int | None = None
     """The number it had before the driver last gave it another one, at `moved_at`."""
     moved_at: datetime | None = None
+    read_at: datetime | None = None
+    """When it last answered: its memory, utilisation and processes are of then. None when it never did."""
     idle_since: datetime | None = None
     """Since when its holder has hardly used it, where the driver tells how much it is used."""
 
@@ -221,6 +225,22 @@ class KnownCard:
     def name(self) -> str:
         """The card's name as people say it: host/index."""
         return f"{self.host}/{self.index}"
+
+    @property
+    def members(self) -> int:
+        """How many processes of its lease were seen on it."""
+        return sum(process.owner is Owner.MEMBER for process in self.processes)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether its memory, utilisation and processes are older than the latest look at it."""
+        return self.read_at is not None and self.read_at < self.observed_at
+
+    def is_unattended(self, now: datetime) -> bool:
+        """Say whether its holder's process runs on while the session behind it is silent."""
+        if self.holder is None or self.holder.state is not LeaseState.ACTIVE:
+            return False
+        return self.members > 0 and now - self.holder.seen_at > SESSION_SILENCE
 
     def idle_time(self, now: datetime) -> timedelta | None:
         """Return how long its holder has hardly used it, once that is worth a word."""

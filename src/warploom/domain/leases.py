@@ -11,6 +11,8 @@ from warploom.domain.texts import spoken_duration
 
 LONGEST_RUN = timedelta(days=60)
 LARGEST_STEP = 2**53
+SESSION_SILENCE = timedelta(seconds=60)
+"""A session that was silent for longer does not attend to its leases."""
 _SHORTEST_RUN_MINUTES = 1e-4
 
 
@@ -215,19 +217,32 @@ class LeaseAnswer:
     notices: list[str] = field(default_factory=list[str])
 
 
+@dataclass(frozen=True, slots=True)
+class ProcessCount:
+    """How many processes of a lease were seen on its card; `seen_at` is given where that was not just now."""
+
+    number: int
+    seen_at: datetime | None = None
+
+    def text(self, now: datetime) -> str:
+        """Say whether there are any, and how old that is."""
+        if not self.number:
+            return "no process on the card"
+        return "process alive" if self.seen_at is None else f"process seen {spoken_duration(now - self.seen_at)} ago"
+
+
 def three_clocks(
     now: datetime,
     session_seen: datetime,
-    session_silence: timedelta,
-    processes: int | None,
+    processes: ProcessCount,
     pace_at: datetime | None,
     rate: float | None,
 ) -> list[Clock]:
-    """Derive the clocks of a lease. `processes`: how many of its own the last survey saw on the card."""
+    """Derive the clocks of a lease."""
     silent = now - session_seen
-    alive = silent <= session_silence
+    alive = silent <= SESSION_SILENCE
     session = Clock("session", alive, "session alive" if alive else f"session silent for {spoken_duration(silent)}")
-    process = Clock("process", bool(processes), "process alive" if processes else "no process on the card")
+    process = Clock("process", processes.number > 0, processes.text(now))
     if pace_at is None:
         return [session, process, Clock("steps", False, "no steps reported")]
     still = now - pace_at

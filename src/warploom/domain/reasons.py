@@ -8,7 +8,7 @@ from warploom.domain.cards import CardState, Condition, KnownCard, KnownHolder, 
 from warploom.domain.etas import UNKNOWN, Span, at, run_end, show_eta
 from warploom.domain.identifiers import lease_name, ticket_name
 from warploom.domain.leases import LeaseState
-from warploom.domain.texts import spoken_duration, spoken_list
+from warploom.domain.texts import spoken_duration, spoken_list, spoken_memory
 
 _CONDITION_STATES = {
     Condition.CLEAR: CardState.FREE,
@@ -91,6 +91,8 @@ def _say_held(card: KnownCard, now: datetime) -> str:
     if is_overdue(holder, now):
         over = spoken_duration(now - (holder.expected_end or now))
         who += f", {over} past the end it declared"
+    if card.is_unattended(now):
+        who += f", whose session is silent for {spoken_duration(now - holder.seen_at)} while its process runs on"
     idle = card.idle_time(now)
     if idle is not None:
         who += f", hardly used for {spoken_duration(idle)}"
@@ -132,6 +134,21 @@ def _say_foreign(card: KnownCard, _now: datetime) -> str:
     return f"{card.name} is used by somebody else since {card.condition_since:%H:%M} UTC{_detail(card)}"
 
 
+def _say_ghost(card: KnownCard, _now: datetime) -> str:
+    since = f"{card.condition_since:%H:%M} UTC"
+    return (
+        f"{card.name} is held by a ghost since {since}{_detail(card)}; it comes back by itself once that memory is free"
+    )
+
+
+def _say_fault(card: KnownCard, now: datetime) -> str:
+    read = ""
+    if card.is_stale and card.read_at is not None:
+        used = "" if card.used_mib is None else f" with {spoken_memory(card.used_mib)} in use"
+        read = f"; last read {spoken_duration(now - card.read_at)} ago{used}"
+    return f"{card.name} is {card.condition.value}{_detail(card)}{read}"
+
+
 def _say_settling(card: KnownCard, _now: datetime) -> str:
     return f"{card.name} was released and is waiting to be observed clear{_detail(card)}"
 
@@ -145,6 +162,9 @@ _SAYINGS = {
     CardState.QUARANTINED: _say_quarantined,
     CardState.FOREIGN: _say_foreign,
     CardState.SETTLING: _say_settling,
+    CardState.GHOST: _say_ghost,
+    CardState.LOST: _say_fault,
+    CardState.BLIND: _say_fault,
 }
 
 

@@ -82,6 +82,8 @@ class Remembered:
     quiet_until: datetime | None
     has_live_lease: bool
     idle_since: datetime | None = None
+    unleased: frozenset[int] = frozenset()
+    """The sessions that were on it without a lease."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from warploom.domain.callers import Role
 from warploom.domain.cards import (
@@ -20,7 +20,7 @@ from warploom.domain.errors import NotAllowed
 from warploom.domain.etas import UNKNOWN, Span, run_end, show_eta
 from warploom.domain.events import EventKind
 from warploom.domain.identifiers import CardId, TaskId, lease_name, session_name, ticket_name
-from warploom.domain.leases import Holder, Label, LeaseState, three_clocks
+from warploom.domain.leases import Holder, Label, ProcessCount, three_clocks
 from warploom.domain.queues import forecast
 from warploom.domain.reasons import card_state, free_span, is_overdue, say_card, state_since
 from warploom.domain.sessions import Actor
@@ -37,7 +37,6 @@ from warploom.store.hosts import HostRow
 from warploom.store.queues import Head
 
 SHOWN_PLACES = 5
-SESSION_SILENCE = timedelta(seconds=60)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +222,7 @@ def _lane(card: KnownCard, scene: _Scene) -> CardLane:
         used_mib=card.used_mib,
         lease_mib=sum(own) if own else None,
         utilisation=card.utilisation,
+        read_at=card.read_at if card.is_stale else None,
         holder=_holder(card, card.holder, scene.lengths.get(card.card, 0), scene.now) if card.holder else None,
         processes=card.processes,
         queue=_queue(card, scene),
@@ -249,15 +249,13 @@ def _queue(card: KnownCard, scene: _Scene) -> list[QueuePlace]:
 
 
 def _holder(card: KnownCard, held: KnownHolder, waiting: int, now: datetime) -> Holder:
-    members = sum(process.owner is Owner.MEMBER for process in card.processes)
     pace = held.pace
-    clocks = three_clocks(
-        now, held.seen_at, SESSION_SILENCE, members, pace.reported_at if pace else None, pace.rate if pace else None
-    )
+    processes = ProcessCount(card.members, card.read_at if card.is_stale else None)
+    clocks = three_clocks(now, held.seen_at, processes, pace.reported_at if pace else None, pace.rate if pace else None)
     labels = [Label.OVERDUE] if is_overdue(held, now) else []
     if waiting and card.idle_time(now) is not None:
         labels.append(Label.IDLE)
-    if not clocks[0].is_running and members and held.state is LeaseState.ACTIVE:
+    if card.is_unattended(now):
         labels.append(Label.UNATTENDED)
     return Holder(
         lease=lease_name(held.lease),

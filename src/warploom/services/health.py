@@ -153,7 +153,7 @@ def _check_alias(card: KnownCard, now: datetime) -> list[Check]:
 
 def _fix(state: CardState) -> str | None:
     return {
-        CardState.GHOST: "Find what holds the memory with `nvidia-smi`; the card returns by itself once it is free.",
+        CardState.GHOST: "`fuser -v /dev/nvidia*` on the host names who still has it open; the card returns by itself once it is free.",
         CardState.LOST: "Check the card and its driver; leases are kept, nothing is granted there.",
         CardState.BLIND: "Reboot the host or reload its driver once its jobs are done; leases are kept.",
         CardState.UNSEEN: "Start the host agent there with `warploom up`.",

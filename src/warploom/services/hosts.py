@@ -8,8 +8,10 @@ from typing import Any
 from warploom.domain.cards import Condition, Owner
 from warploom.domain.events import EventKind
 from warploom.domain.hosts import CardFact, CardFault, Orders, Survey, SurveyAnswer
-from warploom.domain.identifiers import CardId, LeaseId
+from warploom.domain.identifiers import CardId, LeaseId, SessionId
+from warploom.domain.messages import WARPLOOM
 from warploom.domain.readings import read_host_name, read_survey
+from warploom.domain.reminders import remind_stayers
 from warploom.domain.surveys import (
     Judgement,
     OwnedProcess,
@@ -24,10 +26,11 @@ from warploom.services.breaker import break_faulty
 from warploom.services.changes import Change, Changes, host_topic, repeated
 from warploom.services.grants import GrantTimes, Round, grant_possible
 from warploom.services.queues import widen_queues
-from warploom.services.reminders import remind_idle
+from warploom.services.reminders import remind_idle, remind_lost
 from warploom.store import cards as card_store
 from warploom.store import hosts as host_store
 from warploom.store import leases as lease_store
+from warploom.store import sessions as session_store
 from warploom.store.hosts import RememberedCard, SavedHost
 
 LEAST_SILENCE = timedelta(seconds=10)
@@ -66,6 +69,7 @@ class HostService:
             )
             self._tell(change, host_name, saved, judged, ids)
             await self._keep_alive(change, judged)
+            await self._remind(change, host_name, saved, judged)
             if any(each.fact.ecc_errors for each in judged):
                 await break_faulty(change, saved.host)
             if any(is_new for _, is_new in ids.values()):
@@ -119,7 +123,9 @@ class HostService:
             if before.condition is Condition.SETTLING and before.since > seen_at:
                 judgement = replace(judgement, condition=before.condition, since=before.since)
             judged.append(_Judged(fact, owned, judgement, remembered))
-        return judged
+        ghosts = [each.fact.uuid for each in judged if each.judgement.condition is Condition.GHOST]
+        holders = await host_store.last_holders(change.conn, ghosts) if ghosts else {}
+        return [_with_holder_of_record(each, holders.get(each.fact.uuid)) for each in judged]
 
     def _tell(
         self, change: Change, name: str, saved: SavedHost, judged: list[_Judged], ids: dict[str, tuple[CardId, bool]]
@@ -176,6 +182,31 @@ class HostService:
                 )
         await lease_store.renew_seen(change.conn, leases, self._times.lease)
 
+    async def _remind(self, change: Change, name: str, saved: SavedHost, judged: list[_Judged]) -> None:
+        """Send a word to those whose processes keep others away, and to those whose card has just been lost."""
+        known = [(each, each.remembered.before) for each in judged if each.remembered is not None]
+        for each, before in known:
+            card = f"{name}/{each.fact.index}"
+            told = remind_stayers(card, each.processes, before, each.judgement.condition)
+            for session, text in told.items():
+                await session_store.send_notice(change.conn, SessionId(session), WARPLOOM, text)
+        if any(_is_newly_lost(each, before) and before.has_live_lease for each, before in known):
+            lost = {each.fact.uuid for each, before in known if _is_newly_lost(each, before)}
+            await remind_lost(change, saved.host, lost)
+
+
+def _is_newly_lost(each: _Judged, before: Remembered) -> bool:
+    return each.judgement.condition is Condition.LOST and before.condition is not Condition.LOST
+
+
+def _with_holder_of_record(each: _Judged, last: tuple[str, datetime | None] | None) -> _Judged:
+    if last is None:
+        return each
+    holder, ended_at = last
+    until = f" until {ended_at:%-d %b %H:%M} UTC" if ended_at else ""
+    detail = f"{each.judgement.detail}; last held by {holder}{until}"
+    return replace(each, judgement=replace(each.judgement, detail=detail))
+
 
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 19
@@ -216,6 +247,7 @@ def _row(each: _Judged) -> dict[str, Any]:
         "processes": [_process_row(process) for process in each.processes],
         "ecc_errors": fact.ecc_errors,
         "idle_since": judgement.idle_since.isoformat() if judgement.idle_since else None,
+        "answered": fact.fault is None,
     }
 
 
@@ -224,6 +256,7 @@ def _process_row(process: OwnedProcess) -> dict[str, Any]:
         "pid": process.fact.pid,
         "owner": process.owner.value,
         "text": tell_process(process)[:400],
+        "session": process.session,
         "user": process.fact.user,
         "memory_mib": process.fact.memory_mib,
     }

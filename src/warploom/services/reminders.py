@@ -1,4 +1,4 @@
-"""Reminders: one polite word to whoever hardly uses a card while others wait for it. Nothing is ever taken from them."""
+"""Reminders: one polite word to holders whose card is lost, or hardly used while others wait. Nothing is taken from them."""
 
 from datetime import datetime
 
@@ -31,6 +31,18 @@ async def remind_idle(change: Change, host: HostId, now: datetime) -> None:
             f"Nothing is taken from you; {_way_out(holder)}"
         )
         await session_store.send_notice(change.conn, SessionId(holder.session), WARPLOOM, text)
+
+
+async def remind_lost(change: Change, host: HostId, uuids: set[str]) -> None:
+    """Tell the holders of these cards of a host that they are lost; the caller has locked the host's cards."""
+    for card in await card_store.read_cards(change.conn, [host]):
+        if card.uuid in uuids and card.holder is not None:
+            lease = f"{lease_name(card.holder.lease)} '{card.holder.title}'"
+            text = (
+                f"{card.name}, which you hold with {lease}, is lost: {card.condition_detail}. Your lease goes on, and nothing "
+                "was ended; what ran there has probably failed."
+            )
+            await session_store.send_notice(change.conn, SessionId(card.holder.session), WARPLOOM, text)
 
 
 def _way_out(holder: KnownHolder) -> str:

@@ -16,7 +16,7 @@ select card.id, card.host_id, host.name as host, card.index, card.uuid, card.mod
   card.service::text, card.service_reason, card.service_since,
   card.condition::text, card.condition_since, card.condition_detail, card.observed_at,
   card.observed_at >= clock_now() - 2 * make_interval(secs => host.survey_seconds) as is_fresh,
-  card.used_mib, card.utilisation, card.processes, host.capabilities, card.moved_from, card.moved_at, card.idle_since,
+  card.used_mib, card.utilisation, card.processes, host.capabilities, card.moved_from, card.moved_at, card.idle_since, card.read_at,
   lease.id as lease_id, lease.task_id, task.title, task.kind <> 'gpu' as is_task, agent.name as agent,
   lease.session_id, session.client, session.directory,
   lease.state::text as lease_state, lease.granted_at, lease.expires_at, lease.expected_end, heartbeat.seen_at,
@@ -132,6 +132,7 @@ def _card(row: Record) -> KnownCard:
         moved_from=row["moved_from"],
         moved_at=row["moved_at"],
         idle_since=row["idle_since"],
+        read_at=row["read_at"],
         holder=_holder(row) if row["lease_id"] is not None else None,
     )
 

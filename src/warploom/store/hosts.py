@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, LiteralString
 
-from warploom.domain.cards import Condition
+from warploom.domain.cards import Condition, Owner
 from warploom.domain.hosts import Survey
 from warploom.domain.identifiers import CardId, HostId
 from warploom.domain.surveys import LeaseOnHost, Remembered
@@ -24,14 +24,15 @@ returning host.id, clock_now() as now, (select id from before) is null as is_new
 _SAVE_CARDS: Final[LiteralString] = """
 insert into card (
   host_id, uuid, index, model, memory_mib, pci_bus_id, parent_uuid, condition, condition_since, condition_detail,
-  observed_at, quiet_until, baseline_mib, used_mib, utilisation, processes, ecc_errors, idle_since
+  observed_at, read_at, quiet_until, baseline_mib, used_mib, utilisation, processes, ecc_errors, idle_since
 )
 select $1, uuid, index, model, memory_mib, pci_bus_id, parent_uuid, condition, condition_since, condition_detail,
-  clock_now() - make_interval(secs => $3), quiet_until, baseline_mib, used_mib, utilisation, processes, ecc_errors, idle_since
+  clock_now() - make_interval(secs => $3), case when answered then clock_now() - make_interval(secs => $3) end,
+  quiet_until, baseline_mib, used_mib, utilisation, processes, ecc_errors, idle_since
 from jsonb_to_recordset($2) as fact (
   uuid text, index int, model text, memory_mib int, pci_bus_id text, parent_uuid text, condition card_condition,
   condition_since timestamptz, condition_detail text, quiet_until timestamptz, baseline_mib int, used_mib int,
-  utilisation int, processes jsonb, ecc_errors bigint, idle_since timestamptz
+  utilisation int, processes jsonb, ecc_errors bigint, idle_since timestamptz, answered boolean
 )
 on conflict (uuid) do update
 set host_id = excluded.host_id, index = excluded.index,
@@ -40,8 +41,10 @@ set host_id = excluded.host_id, index = excluded.index,
   model = excluded.model, memory_mib = excluded.memory_mib,
   pci_bus_id = excluded.pci_bus_id, condition = excluded.condition, condition_since = excluded.condition_since,
   condition_detail = excluded.condition_detail, observed_at = excluded.observed_at, quiet_until = excluded.quiet_until,
-  baseline_mib = excluded.baseline_mib, used_mib = excluded.used_mib, utilisation = excluded.utilisation,
-  processes = excluded.processes, ecc_errors = excluded.ecc_errors,
+  read_at = coalesce(excluded.read_at, card.read_at), baseline_mib = excluded.baseline_mib,
+  used_mib = case when excluded.read_at is null then card.used_mib else excluded.used_mib end,
+  utilisation = case when excluded.read_at is null then card.utilisation else excluded.utilisation end,
+  processes = case when excluded.read_at is null then card.processes else excluded.processes end, ecc_errors = excluded.ecc_errors,
   ecc_excused = least(card.ecc_excused, excluded.ecc_errors), idle_since = excluded.idle_since,
   idle_told = card.idle_told and excluded.idle_since is not null
 returning id, uuid, (xmax = 0) as is_new
@@ -50,7 +53,7 @@ returning id, uuid, (xmax = 0) as is_new
 _REMEMBERED: Final[LiteralString] = """
 select card.uuid, card.condition::text, card.condition_since, card.baseline_mib, card.quiet_until, card.idle_since,
   exists (select from lease_card where lease_card.card_id = card.id and lease_card.live) as has_live_lease,
-  card.index, card.model, card.memory_mib
+  card.index, card.model, card.memory_mib, card.processes
 from card
 where card.host_id = $1
 """
@@ -75,6 +78,18 @@ join lease on lease.id = wanted.id
 _SESSIONS: Final[LiteralString] = """
 select id, pid, process_started from session
 where host_name = $1 and (pid, process_started) in (select * from unnest($2::int[], $3::bigint[]))
+"""
+
+_LAST_HOLDERS: Final[LiteralString] = """
+select card.uuid, 'L-' || lease.id || ' ''' || task.title || ''' (' || agent.name || ')' as holder, lease.ended_at
+from card
+cross join lateral (
+  select lease_card.lease_id from lease_card where lease_card.card_id = card.id order by lease_card.lease_id desc limit 1
+) as last
+join lease on lease.id = last.lease_id
+join task on task.id = lease.task_id
+join agent on agent.id = lease.agent_id
+where card.uuid = any($1::text[])
 """
 
 _SILENT: Final[LiteralString] = """
@@ -150,6 +165,7 @@ async def remembered_cards(conn: Connection, host: HostId) -> dict[str, Remember
                 row["quiet_until"],
                 row["has_live_lease"],
                 row["idle_since"],
+                frozenset(each["session"] for each in row["processes"] if each["owner"] == Owner.UNLEASED),
             ),
             row["index"],
             row["model"],
@@ -163,6 +179,11 @@ async def leases_on_host(conn: Connection, host: HostId, named: list[int]) -> di
     """Read each card's live or last lease, and the leases that processes name, by number."""
     rows = await conn.fetch(_LEASES, host, named)
     return {row["id"]: LeaseOnHost(row["id"], row["session_id"], frozenset(row["uuids"]), row["live"]) for row in rows}
+
+
+async def last_holders(conn: Connection, uuids: list[str]) -> dict[str, tuple[str, datetime | None]]:
+    """Say of each of these cards who held it last ('L-41 'train' (claude-1)'), and until when."""
+    return {row["uuid"]: (row["holder"], row["ended_at"]) for row in await conn.fetch(_LAST_HOLDERS, uuids)}
 
 
 async def sessions_of_processes(
