@@ -16,7 +16,7 @@ create type lease_end as enum (
 create type failure_class as enum ('unknown', 'user_error', 'infra', 'oom_device', 'oom_host', 'interrupted');
 create type env_style as enum ('uuid', 'index');
 create type card_service as enum ('in_service', 'draining', 'drained', 'quarantined');
-create type card_condition as enum ('clear', 'occupied', 'settling', 'foreign', 'ghost', 'lost', 'blind');
+create type card_condition as enum ('clear', 'occupied', 'settling', 'foreign', 'ghost', 'lost', 'blind', 'gone');
 
 create table project (
   id bigint generated always as identity primary key,

@@ -85,7 +85,9 @@ class Lab:
     ) -> LabHost:
         """Make a host with clear cards and survey it once. A survey stays fresh for two intervals."""
         facts = [
-            CardFact(f"GPU-{name}-{index:04}", index, model, memory_gib * 1024, used_mib=IDLE_MIB, utilisation=0)
+            CardFact(
+                f"GPU-{name}-{index:04}", index, model, memory_gib * 1024, bus(index), used_mib=IDLE_MIB, utilisation=0
+            )
             for index in range(cards)
         ]
         host = LabHost(self.app, name, facts, interval)
@@ -121,6 +123,11 @@ class Lab:
     async def duties(self) -> dict[str, int]:
         """Let the orchestrator do every duty once."""
         return await run_all(self.app.duties)
+
+
+def bus(place: int) -> str:
+    """Return the PCI bus id of the card at a place."""
+    return f"00000000:{place + 1:02X}:00.0"
 
 
 def lease_of(answer: TicketAnswer) -> LeaseId:

@@ -64,3 +64,13 @@ def test_a_missing_card_makes_room_for_one_that_took_its_index():
     cards = roster.complete(Reading([replace(B, index=0)]))
 
     assert [(card.uuid, card.index) for card in cards] == [("GPU-b", 0), ("GPU-a", 1)]
+
+
+def test_a_gpu_that_is_divided_is_not_missing_and_neither_are_its_instances_once_it_is_whole():
+    roster = Roster()
+    roster.complete(Reading([A, B]))
+    part = replace(B, uuid="MIG-b", index=200, parent_uuid="GPU-b")
+
+    divided, whole = roster.complete(Reading([A, part])), roster.complete(Reading([A, B]))
+
+    assert (divided, whole) == ([A, part], [A, B])

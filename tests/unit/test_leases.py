@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -18,10 +19,11 @@ from warploom.domain.leases import (
     lease_lost,
     run_length,
     three_clocks,
+    unnumbered,
 )
 
 NOW = datetime(2026, 3, 1, 14, 23, 10, tzinfo=UTC)
-CARDS = [HeldCard("local/3", "GPU-ccc", 3), HeldCard("local/1", "GPU-aaa", 1)]
+CARDS = [HeldCard("local/3", "GPU-ccc", 3, 3), HeldCard("local/1", "GPU-aaa", 1, 1)]
 
 
 def ago(seconds: float) -> datetime:
@@ -40,6 +42,14 @@ def test_exports_name_cards_by_uuid_in_the_order_of_the_bus() -> None:
 def test_exports_name_cards_by_index_on_request() -> None:
     variables = exports(57, CARDS, EnvStyle.INDEX, None)
     assert export_line(variables) == "export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=1,3 WARPLOOM_LEASE=L-57"
+
+
+def test_numbers_that_are_uncertain_are_never_exported() -> None:
+    """Casebook C03: a program that counts from a wrong number would use somebody else's card."""
+    cards = [CARDS[0], replace(CARDS[1], number=None)]
+    assert exports(57, cards, EnvStyle.INDEX, None)["CUDA_VISIBLE_DEVICES"] == "GPU-aaa,GPU-ccc"
+    assert "which number CUDA gives local/1 is uncertain" in (unnumbered(cards, EnvStyle.INDEX) or "")
+    assert unnumbered(CARDS, EnvStyle.INDEX) is unnumbered(cards, EnvStyle.UUID) is None
 
 
 def test_a_lost_lease_says_when_why_who_holds_the_card_and_where_the_ticket_stands() -> None:

@@ -105,7 +105,8 @@ class CardRun:
             if answer.state is Standing.QUEUED:
                 self._tell("queued", answer, *queue_lines(answer))
             granted = self._accepted(answer, signals)
-            self._tell("granted", granted, _granted_line(granted, time.monotonic() - began))
+            told = [_granted_line(granted, time.monotonic() - began), granted.export_note]
+            self._tell("granted", granted, *filter(None, told))
             signals.hold()
         except BaseException as reason:
             self._leave(answer.ticket, reason)

@@ -26,9 +26,10 @@ _STYLES: Final = {
     CardState.FOREIGN: "yellow",
     CardState.GHOST: "yellow",
     CardState.DRAINED: "bright_black",
+    CardState.GONE: "bright_black",
 }
 _FAULT_STYLE: Final = "red"
-_UNREADABLE: Final = (CardState.LOST, CardState.BLIND)
+_UNREADABLE: Final = (CardState.LOST, CardState.BLIND, CardState.GONE)
 _STATE_WIDTH: Final = 12
 _LEAST_TITLE: Final = 16
 _WIDEST_AGENT: Final = 16

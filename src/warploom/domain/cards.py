@@ -32,6 +32,7 @@ class Condition(StrEnum):
     GHOST = "ghost"
     LOST = "lost"
     BLIND = "blind"
+    GONE = "gone"
 
 
 class CardState(StrEnum):
@@ -47,6 +48,7 @@ class CardState(StrEnum):
     GHOST = "ghost"
     LOST = "lost"
     BLIND = "blind"
+    GONE = "gone"
     DRAINED = "drained"
     QUARANTINED = "quarantined"
     UNSEEN = "unseen"
@@ -63,6 +65,7 @@ GLYPHS: dict[CardState, str] = {
     CardState.GHOST: "◆",
     CardState.LOST: "✕",
     CardState.BLIND: "✕",
+    CardState.GONE: "‖",
     CardState.DRAINED: "‖",
     CardState.QUARANTINED: "✕",
     CardState.UNSEEN: "✕",
@@ -211,6 +214,9 @@ class KnownCard:
     utilisation: int | None
     processes: list[ProcessView]
     holder: KnownHolder | None
+    pci_bus_id: str | None = None
+    parent_uuid: str | None = None
+    """Of a MIG instance: the GPU that it is a part of."""
     capabilities: frozenset[str] = frozenset()
     """What its host can do besides."""
     moved_from: int | None = None

@@ -14,6 +14,7 @@ def grant_lines(answer: TicketAnswer) -> list[str]:
         return []
     ready = "Your card is ready" if len(answer.cards) == 1 else "Your cards are ready"
     exports = [export_line(answer.export)] if answer.export else []
+    exports += [answer.export_note] if answer.export_note else []
     return [
         f"{ready}: {spoken_list(answer.cards)} (lease {answer.lease}, {_terms(answer)}).",
         *exports,

@@ -31,10 +31,11 @@ class ProcessFact:
 
 
 class CardFault(StrEnum):
-    """Why a card could not be read."""
+    """Why a card could not be read; one is gone when its GPU is divided into other cards by now."""
 
     LOST = "lost"
     BLIND = "blind"
+    GONE = "gone"
 
 
 @dataclass(frozen=True, slots=True)

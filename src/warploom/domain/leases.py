@@ -7,7 +7,7 @@ from enum import StrEnum
 from warploom.domain.errors import LeaseLost, MalformedInput
 from warploom.domain.etas import EtaView
 from warploom.domain.identifiers import lease_name
-from warploom.domain.texts import spoken_duration
+from warploom.domain.texts import spoken_duration, spoken_list
 
 LONGEST_RUN = timedelta(days=60)
 LARGEST_STEP = 2**53
@@ -72,17 +72,33 @@ class HeldCard:
     name: str
     uuid: str
     index: int
+    number: int | None = None
+    """What CUDA calls it in the order of the PCI bus, where that is certain."""
 
 
 def exports(lease: int, cards: list[HeldCard], style: EnvStyle, url: str | None) -> dict[str, str]:
     """Return the variables a holder puts before its command; they replace whatever mask was set before.
 
-    Indices are those of the PCI bus order, which CUDA_DEVICE_ORDER makes CUDA use too.
+    Numbers are those of the PCI bus order, which CUDA_DEVICE_ORDER makes CUDA use too. Where the number of one is
+    uncertain, all are named by UUID: CUDA does not take a mask of both.
     """
     ordered = sorted(cards, key=lambda card: card.index)
-    mask = ",".join(card.uuid if style is EnvStyle.UUID else str(card.index) for card in ordered)
+    numbers = [str(card.number) for card in ordered if card.number is not None]
+    is_numbered = style is EnvStyle.INDEX and len(numbers) == len(cards)
+    mask = ",".join(numbers if is_numbered else [card.uuid for card in ordered])
     variables = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": mask, "WARPLOOM_LEASE": lease_name(lease)}
     return variables | ({"WARPLOOM_URL": url} if url else {})
+
+
+def unnumbered(cards: list[HeldCard], style: EnvStyle) -> str | None:
+    """Say why a holder who asked for numbers is given UUIDs; None where that is not so."""
+    unsure = [card.name for card in cards if card.number is None]
+    if style is EnvStyle.UUID or not unsure:
+        return None
+    return (
+        f"CUDA_VISIBLE_DEVICES names cards by UUID although numbers were asked for: which number CUDA gives {spoken_list(unsure)} "
+        "is uncertain, because of MIG, or of a card before it on the bus that is lost or cannot be read."
+    )
 
 
 def export_line(variables: dict[str, str]) -> str:

@@ -18,6 +18,7 @@ _CONDITION_STATES = {
     Condition.GHOST: CardState.GHOST,
     Condition.LOST: CardState.LOST,
     Condition.BLIND: CardState.BLIND,
+    Condition.GONE: CardState.GONE,
 }
 
 
@@ -28,7 +29,7 @@ def is_overdue(holder: KnownHolder, now: datetime) -> bool:
 
 def card_state(card: KnownCard, now: datetime) -> CardState:
     """Sum a card up in one word: a fault first, then its lease, then people's wish, then what was seen."""
-    if card.condition in (Condition.LOST, Condition.BLIND):
+    if card.condition in (Condition.LOST, Condition.BLIND, Condition.GONE):
         return _CONDITION_STATES[card.condition]
     if card.holder is not None:
         if card.holder.state is LeaseState.OFFERED:

@@ -46,6 +46,8 @@ class TicketAnswer:
     cards: list[str] = field(default_factory=list[str])
     lease: str | None = None
     export: dict[str, str] | None = None
+    export_note: str | None = None
+    """Why the exports are not in the style that was asked for."""
     expires_at: datetime | None = None
     place: int | None = None
     reason: str | None = None

@@ -117,6 +117,11 @@ def _idle_since(fact: CardFact, before: Remembered, now: datetime, rules: Survey
     return (before.idle_since or now) if fact.utilisation < rules.idle_percent else None
 
 
+_FALLBACKS = {
+    CardFault.LOST: "it no longer answers",
+    CardFault.BLIND: "its driver does not answer",
+    CardFault.GONE: "its GPU is divided otherwise by now",
+}
 _Verdict = tuple[Condition, str | None, datetime | None]
 
 
@@ -124,8 +129,7 @@ def _condition(
     fact: CardFact, processes: list[OwnedProcess], before: Remembered, now: datetime, rules: SurveyRules
 ) -> _Verdict:
     if fact.fault is not None:
-        fallback = "it no longer answers" if fact.fault is CardFault.LOST else "its driver does not answer"
-        return Condition(fact.fault.value), fact.problem or fallback, before.quiet_until
+        return Condition(fact.fault.value), fact.problem or _FALLBACKS[fact.fault], before.quiet_until
     intruders = [process for process in processes if process.owner in (Owner.FOREIGN, Owner.UNLEASED)]
     if intruders:
         return Condition.FOREIGN, _tell_first(intruders), now + rules.foreign_quiet

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from warploom.domain.cards import Condition, KnownCard
 from warploom.domain.errors import Impossible, MalformedInput, NotFound
 from warploom.domain.identifiers import CardId, HostId
+from warploom.domain.instances import fit_for, refuse_divided, refuse_instances
 from warploom.domain.leases import EnvStyle, parse_env_style, run_length
 from warploom.domain.messages import MessageView
 from warploom.domain.standings import TicketAnswer, Wish
@@ -93,7 +94,9 @@ def _named_card(name: str, cards: Sequence[KnownCard], home: str | None) -> Know
     found = [card for card in cards if card.name == name or card.uuid == name]
     if not found and len(name) >= 8:
         found = [card for card in cards if card.uuid.lower().startswith(name.lower())]
-    present = [card for card in found if card.condition is not Condition.LOST] or found
+    present = [card for card in found if card.condition not in (Condition.LOST, Condition.GONE)] or found
+    if not present:
+        refuse_divided(name, cards)
     if len(present) != 1:
         known = spoken_list([card.name for card in cards[:12]])
         raise NotFound(
@@ -103,6 +106,7 @@ def _named_card(name: str, cards: Sequence[KnownCard], home: str | None) -> Know
 
 
 def _check_together(chosen: list[KnownCard], need: CardNeed) -> None:
+    refuse_instances(chosen)
     if len({card.card for card in chosen}) < len(chosen):
         raise MalformedInput("The same card is named twice.", "Name each card once.")
     if len({card.host_id for card in chosen}) > 1:
@@ -124,10 +128,16 @@ def fitting_cards(need: CardNeed, cards: Sequence[KnownCard]) -> list[KnownCard]
     if not of_model:
         models = spoken_list(sorted({card.model for card in cards})[:8])
         raise Impossible(f"No card is a {need.model!r}.", f"The models here are {models}.")
-    fitting = [card for card in of_model if card.memory_mib >= (need.memory_mib or 0)]
+    whole = fit_for(need.count, of_model)
+    if not whole:
+        raise Impossible(
+            f"{need.count} cards cannot be had together: a process can use only one MIG instance, and there are no whole cards.",
+            "Ask for one card.",
+        )
+    fitting = [card for card in whole if card.memory_mib >= (need.memory_mib or 0)]
     if not fitting:
-        most = max(card.memory_mib for card in of_model)
-        largest = [card.name for card in of_model if card.memory_mib == most][:4]
+        most = max(card.memory_mib for card in whole)
+        largest = [card.name for card in whole if card.memory_mib == most][:4]
         verb = "has" if len(largest) == 1 else "have"
         raise Impossible(
             f"No card has {spoken_memory(need.memory_mib or 0)}; the largest, {spoken_list(largest)}, {verb} {spoken_memory(most)}.",
@@ -146,7 +156,8 @@ def fitting_cards(need: CardNeed, cards: Sequence[KnownCard]) -> list[KnownCard]
 def room_for(need: CardNeed, cards: Sequence[KnownCard]) -> list[KnownCard]:
     """Return the fitting cards of each host that has `count` of them; empty where no host has."""
     model = (need.model or "").lower()
-    fitting = [card for card in cards if card.memory_mib >= (need.memory_mib or 0) and model in card.model.lower()]
+    whole = fit_for(need.count, cards)
+    fitting = [card for card in whole if card.memory_mib >= (need.memory_mib or 0) and model in card.model.lower()]
     counts = _count_by_host(fitting)
     return [card for card in fitting if counts[card.host_id] >= need.count]
 

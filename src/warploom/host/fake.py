@@ -8,6 +8,7 @@ from functools import partial
 from typing import Final
 
 from warploom.domain.hosts import CardFact, CardFault, ProcessFact
+from warploom.domain.instances import INSTANCES_FROM
 from warploom.host.fake_cards import (
     FakeCards,
     FakeFault,
@@ -100,7 +101,7 @@ class FakeProbe:
             replace(
                 whole,
                 uuid=self._cards.instance_uuid(card, number),
-                index=(index + 1) * 100 + number,
+                index=(index + 1) * INSTANCES_FROM + number,
                 model=f"{MODEL} MIG",
                 memory_mib=MEMORY_MIB // count,
                 parent_uuid=whole.uuid,

@@ -13,6 +13,7 @@ import pynvml  # pyright: ignore[reportMissingTypeStubs]  (it ships none)
 
 from warploom.domain.errors import ProviderMissing
 from warploom.domain.hosts import CardFact, CardFault, ProcessFact, ProcessKind
+from warploom.domain.instances import INSTANCES_FROM
 from warploom.host.guard import Guard, reason_of
 from warploom.host.probe import Provider, Reading
 from warploom.host.processes import ProcessBook
@@ -106,7 +107,7 @@ class NvmlProbe:
         present = {slot: self._slots[slot] for slot in range(count) if slot in self._slots}
         order = sorted(present, key=lambda slot: present[slot].pci_bus_id) if len(present) == count else range(count)
         return [
-            replace(card, index=place if card.parent_uuid is None else (place + 1) * 100 + card.index)
+            replace(card, index=place if card.parent_uuid is None else (place + 1) * INSTANCES_FROM + card.index)
             for place, slot in enumerate(order)
             if slot in present
             for card in present[slot].cards

@@ -1,9 +1,10 @@
 """Remembers which cards a host has, so that one that vanishes is reported and never just absent."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from warploom.domain.hosts import CardFact, CardFault
+from warploom.domain.instances import say_divided
 from warploom.host.probe import Reading
 
 PATIENCE = 3
@@ -21,6 +22,7 @@ class Roster:
         """Return the cards of a reading and those missing from it, by index; no two have the same index."""
         listed = {card.uuid: card for card in reading.cards}
         self._known |= listed
+        self._known = {uuid: card for uuid, card in self._known.items() if not _is_gone(card, listed)}
         missing = [self._missing(uuid, reading.problem) for uuid in self._known if uuid not in listed]
         self._missed = {uuid: count for uuid, count in self._missed.items() if uuid not in listed}
         return sorted([*listed.values(), *_renumbered(missing, listed.values())], key=lambda card: card.index)
@@ -37,6 +39,11 @@ class Roster:
             CardFault.LOST,
             "the driver no longer lists it; a restart of the machine, once its other jobs are done, may bring it back",
         )
+
+
+def _is_gone(card: CardFact, listed: Mapping[str, CardFact]) -> bool:
+    """Say whether a card is not missing at all: its GPU is divided otherwise by now."""
+    return card.uuid not in listed and say_divided(card.uuid, card.parent_uuid, listed.values()) is not None
 
 
 def faulty(card: CardFact, fault: CardFault, problem: str) -> CardFact:

@@ -7,6 +7,7 @@ from datetime import datetime
 from warploom.domain.callers import Role
 from warploom.domain.cards import (
     CardLane,
+    Condition,
     HostLanes,
     KnownCard,
     KnownHolder,
@@ -201,8 +202,14 @@ def _host_lanes(host: HostRow, scene: _Scene) -> HostLanes:
         surveyed_at=host.surveyed_at,
         is_present=host.is_present,
         problem=host.problem,
-        cards=[_lane(card, scene) for card in scene.cards if card.host_id == host.host],
+        cards=[_lane(card, scene) for card in scene.cards if card.host_id == host.host and _is_shown(card, scene)],
     )
+
+
+def _is_shown(card: KnownCard, scene: _Scene) -> bool:
+    """Leave out MIG instances that are gone, unless somebody holds or wants them."""
+    is_gone = card.condition is Condition.GONE and card.parent_uuid is not None
+    return not is_gone or card.holder is not None or scene.lengths.get(card.card, 0) > 0
 
 
 def _lane(card: KnownCard, scene: _Scene) -> CardLane:

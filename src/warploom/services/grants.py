@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from warploom.domain.cards import KnownCard, Service
+from warploom.domain.cards import Condition, KnownCard, Service
 from warploom.domain.events import EventKind
 from warploom.domain.identifiers import CardId, HostId, TaskId
 from warploom.domain.queues import Slot, decide
@@ -39,7 +39,7 @@ def slots_of(cards: Sequence[KnownCard], now: datetime) -> list[Slot]:
     return [
         Slot(card.card, card.host_id, card.is_grantable, None if card.is_grantable else free_span(card, now))
         for card in cards
-        if card.service is Service.IN_SERVICE
+        if card.service is Service.IN_SERVICE and card.condition is not Condition.GONE
     ]
 
 

@@ -9,6 +9,7 @@ from warploom.domain.cards import Condition, Owner
 from warploom.domain.events import EventKind
 from warploom.domain.hosts import CardFact, CardFault, Orders, Survey, SurveyAnswer
 from warploom.domain.identifiers import CardId, LeaseId, SessionId
+from warploom.domain.instances import say_divided
 from warploom.domain.messages import WARPLOOM
 from warploom.domain.readings import read_host_name, read_survey
 from warploom.domain.reminders import remind_stayers
@@ -217,15 +218,19 @@ def _unknown(now: datetime) -> Remembered:
 
 
 def _missing(facts: list[CardFact], known: dict[str, RememberedCard], problem: str | None) -> list[CardFact]:
-    """Stand in for known cards that a survey does not show: lost, or blind when the provider has a problem."""
-    fault = CardFault.LOST if problem is None else CardFault.BLIND
-    told = problem or "it is missing from the survey"
+    """Stand in for known cards that a survey does not show: lost, gone or, when the provider has a problem, blind."""
     seen = {fact.uuid for fact in facts}
-    return [
-        CardFact(uuid, card.index, card.model, card.memory_mib, fault=fault, problem=told[:400])
-        for uuid, card in known.items()
-        if uuid not in seen
-    ]
+    return [_stand_in(uuid, card, facts, problem) for uuid, card in known.items() if uuid not in seen]
+
+
+def _stand_in(uuid: str, card: RememberedCard, facts: list[CardFact], problem: str | None) -> CardFact:
+    bare = CardFact(uuid, card.index, card.model, card.memory_mib, parent_uuid=card.parent_uuid)
+    if problem is not None:
+        return replace(bare, fault=CardFault.BLIND, problem=problem[:400])
+    divided = say_divided(uuid, card.parent_uuid, facts)
+    if divided is not None:
+        return replace(bare, fault=CardFault.GONE, problem=divided[:400])
+    return replace(bare, fault=CardFault.LOST, problem="it is missing from the survey")
 
 
 def _row(each: _Judged) -> dict[str, Any]:

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from warploom.domain.buses import cuda_numbers
 from warploom.domain.cards import KnownCard
 from warploom.domain.etas import UNKNOWN, Span, show_eta
 from warploom.domain.identifiers import CardId, HostId, lease_name, ticket_name
-from warploom.domain.leases import END_SENTENCES, HeldCard, LeaseState, exports
+from warploom.domain.leases import END_SENTENCES, HeldCard, LeaseState, exports, unnumbered
 from warploom.domain.queues import forecast
 from warploom.domain.reasons import Ahead, waiting_chain
 from warploom.domain.standings import Standing, TicketAnswer
@@ -45,7 +46,8 @@ async def show_ticket(conn: Connection, ticket: Ticket, cards: Sequence[KnownCar
 
 def _show_lease(ticket: Ticket, lease: int, cards: Sequence[KnownCard], url: str | None) -> TicketAnswer:
     held = [card for card in cards if card.card in set(ticket.lease_cards)]
-    slots = [HeldCard(card.name, card.uuid, card.index) for card in held]
+    numbers = cuda_numbers([card for card in cards if card.host_id == held[0].host_id]) if held else {}
+    slots = [HeldCard(card.name, card.uuid, card.index, numbers.get(card.uuid)) for card in held]
     is_active = ticket.lease_state is LeaseState.ACTIVE
     start = "Prefix your command with these variables." if is_active else "Start the job now: that accepts the offer."
     answer = TicketAnswer(
@@ -59,6 +61,7 @@ def _show_lease(ticket: Ticket, lease: int, cards: Sequence[KnownCard], url: str
         expires_at=ticket.expires_at,
         next="",
         is_task=ticket.kind is not TaskKind.GPU,
+        export_note=unnumbered(slots, ticket.env_style),
     )
     return replace(answer, next=f"{start} Call {answer.ending} when {'it' if answer.is_task else 'the job'} ends.")
 

@@ -39,7 +39,7 @@ set host_id = excluded.host_id, index = excluded.index,
   moved_from = case when card.index = excluded.index then card.moved_from when card.host_id = excluded.host_id then card.index end,
   moved_at = case when card.index = excluded.index then card.moved_at when card.host_id = excluded.host_id then clock_now() end,
   model = excluded.model, memory_mib = excluded.memory_mib,
-  pci_bus_id = excluded.pci_bus_id, condition = excluded.condition, condition_since = excluded.condition_since,
+  pci_bus_id = coalesce(excluded.pci_bus_id, card.pci_bus_id), condition = excluded.condition, condition_since = excluded.condition_since,
   condition_detail = excluded.condition_detail, observed_at = excluded.observed_at, quiet_until = excluded.quiet_until,
   read_at = coalesce(excluded.read_at, card.read_at), baseline_mib = excluded.baseline_mib,
   used_mib = case when excluded.read_at is null then card.used_mib else excluded.used_mib end,
@@ -53,7 +53,7 @@ returning id, uuid, (xmax = 0) as is_new
 _REMEMBERED: Final[LiteralString] = """
 select card.uuid, card.condition::text, card.condition_since, card.baseline_mib, card.quiet_until, card.idle_since,
   exists (select from lease_card where lease_card.card_id = card.id and lease_card.live) as has_live_lease,
-  card.index, card.model, card.memory_mib, card.processes
+  card.index, card.model, card.memory_mib, card.processes, card.parent_uuid
 from card
 where card.host_id = $1
 """
@@ -125,6 +125,7 @@ class RememberedCard:
     index: int
     model: str
     memory_mib: int
+    parent_uuid: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +171,7 @@ async def remembered_cards(conn: Connection, host: HostId) -> dict[str, Remember
             row["index"],
             row["model"],
             row["memory_mib"],
+            row["parent_uuid"],
         )
         for row in rows
     }
