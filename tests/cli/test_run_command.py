@@ -16,7 +16,8 @@ from scripted_server import Command, ScriptedServer
 
 from warploom.cli.signals import Signals, Stopped
 from warploom.domain.errors import LeaseLost
-from warploom.domain.standings import Standing
+from warploom.domain.standings import Standing, TicketAnswer
+from warploom.domain.tickets import Me
 
 PRINT_CARDS = "import os; print(os.environ['CUDA_VISIBLE_DEVICES'], os.environ['WARPLOOM_LEASE'])"
 Start = Callable[..., subprocess.Popen[str]]
@@ -68,6 +69,59 @@ def test_a_command_gets_the_cards_exports_and_the_lease_is_released(
 def test_a_mask_that_was_set_before_is_replaced(granting: ScriptedServer, warploom: Command) -> None:
     done = warploom("run", "--", sys.executable, "-c", PRINT_CARDS, CUDA_VISIBLE_DEVICES="7", WARPLOOM_LEASE="L-1")
     assert done.stdout == f"{samples.UUID} L-57\n"
+
+
+SHOW_CARDS = "import os; print(repr(os.environ['CUDA_VISIBLE_DEVICES']), os.environ.get('WARPLOOM_LEASE'))"
+
+
+def me(*leases: TicketAnswer) -> Me:
+    return Me("S-1", "claude-1", "default", samples.NOW, list(leases), [], [], "Go on.")
+
+
+def test_a_command_without_a_card_sees_none_and_asks_nobody(server: ScriptedServer, warploom: Command) -> None:
+    """Casebook C17: what runs without a lease has an empty mask, not everybody's cards."""
+    done = warploom("run", "--card", "none", "--", sys.executable, "-c", SHOW_CARDS, CUDA_VISIBLE_DEVICES="7")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "'' None\n", "")
+    assert server.calls == []
+
+
+class TestWithinALease:
+    """Casebook C18: a request within a lease is translated into the cards of that lease; it never waits behind it."""
+
+    @pytest.mark.parametrize(
+        ("wish", "mask"),
+        [
+            (("--card", "any"), "GPU-00000001"),
+            (("--card", "3"), "GPU-00000003"),
+            (("--card", "local/1"), "GPU-00000001"),
+            (("--card", "GPU-00000003"), "GPU-00000003"),
+            (("--cards", "2"), "GPU-00000001,GPU-00000003"),
+            (("--card", "3,1"), "GPU-00000003,GPU-00000001"),
+        ],
+    )
+    def test_cards_of_that_lease_are_used_at_once(
+        self, server: ScriptedServer, warploom: Command, wish: tuple[str, ...], mask: str
+    ) -> None:
+        export = {**samples.EXPORT, "CUDA_VISIBLE_DEVICES": "GPU-00000001,GPU-00000003"}
+        server.on("GET", "/api/v1/me", me(samples.active(cards=["local/1", "local/3"], export=export)))
+        done = warploom("run", *wish, "--", sys.executable, "-c", SHOW_CARDS, WARPLOOM_LEASE="L-57")
+        assert (done.returncode, done.stdout) == (0, f"'{mask}' L-57\n")
+        assert "with L-57 already" in done.stderr
+        assert server.called("POST", "/api/v1/.*") == []
+
+    @pytest.mark.parametrize("wish", [("--card", "5"), ("--cards", "2"), ("--memory-gib", "80"), ("--card", "0,5")])
+    def test_what_that_lease_does_not_give_is_asked_for(
+        self, granting: ScriptedServer, warploom: Command, wish: tuple[str, ...]
+    ) -> None:
+        granting.on("GET", "/api/v1/me", me(samples.active()))
+        done = warploom("run", *wish, "--", sys.executable, "-c", PRINT_CARDS, WARPLOOM_LEASE="L-57")
+        assert done.returncode == 0
+        assert len(granting.called("POST", "/api/v1/tickets")) == 1
+
+    def test_a_lease_that_is_over_gives_nothing(self, granting: ScriptedServer, warploom: Command) -> None:
+        granting.on("GET", "/api/v1/me", me())
+        warploom("run", "--", "true", WARPLOOM_LEASE="L-57")
+        assert len(granting.called("POST", "/api/v1/tickets")) == 1
 
 
 def test_the_wish_reaches_the_server_as_it_was_given(granting: ScriptedServer, warploom: Command) -> None:

@@ -16,6 +16,7 @@ import msgspec
 import typer
 
 from warploom.cli.answers import queue_lines
+from warploom.cli.enclosed import NO_CARD, find_enclosing, run_enclosed
 from warploom.cli.exits import table
 from warploom.cli.jobs import Job, Streams
 from warploom.cli.options import Cards, Device, EnvStyle, Json, MemoryGib, Minutes, Model, Priority, Purpose
@@ -68,14 +69,31 @@ def run(
     Asks for the card, waits, runs the command, gives the card back and returns the command's exit status. What Warploom
     itself says goes to stderr; stdout is the command's alone. While it waits, Ctrl-C leaves the queue and does nothing
     else. If this process is killed, the command goes on, and the card stays its own until it ends.
+
+    In a shell that has a lease already, a command that asks for cards of that lease runs on them at once. With --card none
+    it runs without a lease and sees no card at all.
     """
     job = title or _title(command)
     key = purpose or _own_purpose()
     wish = Wish(job, device, cards, memory_gib, model, minutes, priority, env_style, key)
     if shutil.which(command[0]) is None:
         return _cannot_start(command[0], FileNotFoundError())
-    asked = CardRun(Way(HolderClient), command, reads_progress=progress, as_json=as_json)
+    if device.strip().lower() == "none":
+        return _run_enclosed(command, NO_CARD)
+    way = Way(HolderClient)
+    enclosing = find_enclosing(way, wish)
+    if enclosing is not None:
+        note(f"running on {spoken_list(enclosing.cards)}, which this shell has with {enclosing.lease} already")
+        return _run_enclosed(command, enclosing.export or {})
+    asked = CardRun(way, command, reads_progress=progress, as_json=as_json)
     return asked.run(wish, is_shared=purpose is not None)
+
+
+def _run_enclosed(command: Sequence[str], environment: dict[str, str]) -> int:
+    try:
+        return run_enclosed(command, environment)
+    except OSError as error:
+        return _cannot_start(command[0], error)
 
 
 class CardRun:
