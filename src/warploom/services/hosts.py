@@ -185,7 +185,7 @@ class HostService:
 
     async def _remind(self, change: Change, name: str, saved: SavedHost, judged: list[_Judged]) -> None:
         """Send a word to those whose processes keep others away, and to those whose card has just been lost."""
-        known = [(each, each.remembered.before) for each in judged if each.remembered is not None]
+        known = [(each, each.remembered.before if each.remembered else _unknown(saved.now)) for each in judged]
         for each, before in known:
             card = f"{name}/{each.fact.index}"
             told = remind_stayers(card, each.processes, before, each.judgement.condition)
