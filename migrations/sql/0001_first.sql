@@ -107,8 +107,12 @@ create table card (
   -- has put behind the card.
   ecc_errors bigint check (ecc_errors >= 0),
   ecc_excused bigint not null default 0 check (ecc_excused >= 0),
+  -- The critical errors of the driver (Xids) that the event log has told of since `xids_noted_at`.
+  noted_xids integer[] not null default '{}' check (cardinality(noted_xids) <= 32),
+  xids_noted_at timestamptz,
   check ((moved_from is null) = (moved_at is null)),
-  check (idle_since is not null or not idle_told)
+  check (idle_since is not null or not idle_told),
+  check (xids_noted_at is not null or noted_xids = '{}')
 ) with (fillfactor = 50);
 create index card_host on card (host_id);
 

@@ -361,3 +361,29 @@ def test_the_folder_of_the_fake_cards_is_private(cards: FakeCards, home: Path):
     cards.set_ghost(0, 1)
 
     assert (home / "fake").stat().st_mode & 0o077 == 0
+
+
+class TestXids:
+    def test_one_is_told_once_and_again_by_an_agent_that_follows_one_that_was_killed(self, probe, cards):
+        """Casebook C08: told once or, at worst, twice."""
+        cards.add_xid(0, 31)
+        cards.add_xid(0, 79)
+        first = look(probe)[0].xids
+        next_agent = FakeProbe(cards, 2, ProcessBook(), AMPLE)
+
+        assert (first, look(next_agent)[0].xids, look(next_agent)[0].xids) == ([31, 79], [31, 79], [])
+
+    def test_one_that_comes_while_another_is_told_is_not_forgotten_with_it(self, probe, cards):
+        cards.add_xid(1, 31)
+        assert look(probe)[1].xids == [31]
+        cards.add_xid(1, 31)
+
+        assert (look(probe)[1].xids, look(probe)[1].xids) == ([31], [])
+
+    def test_one_of_a_card_that_fell_off_the_bus_is_told_with_that(self, probe, cards):
+        cards.add_xid(0, 79)
+        cards.set_lost(0)
+
+        card = look(probe)[0]
+
+        assert (card.fault, card.xids) == (CardFault.LOST, [79])

@@ -37,6 +37,10 @@ class Stage:
         """Survey the cards."""
         return self._surveyor.look().cards
 
+    def hear(self) -> None:
+        """Let the server have heard what was told so far."""
+        self._surveyor.untold.clear()
+
     def go_on(self, steps: int = 1) -> list[CardFact]:
         """Do the next steps and look."""
         for _ in range(steps):
@@ -114,6 +118,15 @@ class TestFaults:
         assert train(device=1).uuid == playing.cards.uuid(1)
         playing.go_on()
         assert train(device=0).uuid == playing.cards.uuid(0)
+
+    def test_an_xid_of_the_hardware_keeps_a_card_out(self, stage):
+        playing = stage("an-xid-of-the-hardware-keeps-a-card-out")
+
+        assert [fact.xids for fact in playing.go_on()] == [[31], []]
+        playing.hear()
+        assert [fact.xids for fact in playing.go_on()] == [[79], []]
+        playing.hear()
+        assert [fact.xids for fact in playing.look()] == [[], []]
 
     def test_an_upgraded_driver_blinds_every_card(self, stage):
         playing = stage("an-upgraded-driver-blinds-every-card")

@@ -1,13 +1,20 @@
 """Cards that are out of service for their faults: by the breaker's evidence or an operator's word, until they are cleared."""
 
+import json
+import re
+
 import pytest
 
+from support.databases import Clock
 from support.lab import Lab, LabHost, lease_of
 from support.rows import Sql, whole_database
 from warploom.domain.cards import CardState, Service
 from warploom.domain.errors import MalformedInput, NotAllowed
+from warploom.domain.events import EventKind, tell
 from warploom.domain.health import Word
+from warploom.domain.hosts import CardFault
 from warploom.domain.standings import Standing
+from warploom.domain.xids import HARDWARE, say_xid
 
 
 async def state_of(lab: Lab, index: int = 0) -> tuple[CardState, str]:
@@ -54,7 +61,7 @@ class TestMemoryErrors:
         assert say.endswith(", then quarantined: 2 memory errors that could not be corrected.")
         assert [check.word for check in await lab.app.health.doctor() if check.name == "local/0"] == [Word.BAD]
         (told,) = await lab.app.messages.unread(agent)
-        assert "local/0, which you hold with L-1 'train', counts 2 memory errors" in told.text
+        assert "local/0, which you hold with L-1 'train', is quarantined: 2 memory errors" in told.text
         await lab.app.leases.release(agent, held)
         await host.survey()
         assert (await state_of(lab))[0] is CardState.QUARANTINED
@@ -88,6 +95,94 @@ class TestMemoryErrors:
         host = await lab.host()
         await count(host, None)
         assert (await state_of(lab))[0] is CardState.FREE
+
+
+class TestXids:
+    async def tell(self, host: LabHost, *xids: int) -> None:
+        host.report(0, xids=list(xids))
+        await host.survey()
+        host.report(0, xids=[])
+
+    async def told(self, sql: Sql, kind: str) -> list[str]:
+        rows = await sql.fetch("select kind, facts from event where kind = $1 order by id", kind)
+        return [tell(EventKind(row["kind"]), json.loads(row["facts"])) for row in rows]
+
+    async def test_one_of_the_hardware_keeps_the_card_out_at_once_with_its_evidence(self, lab: Lab, sql: Sql) -> None:
+        """Casebook C08, C09: the number, what it means and when it came are the reason, and the others go on."""
+        host = await lab.host()
+        await self.tell(host, 79)
+        waiting = await lab.request(await lab.agent())
+        elsewhere = await lab.request(await lab.agent("claude-2"), device="1")
+        assert (await state_of(lab))[0] is CardState.QUARANTINED
+        assert waiting.reason is not None
+        assert "local/0 is quarantined since" in waiting.reason
+        assert re.search(r"Xid 79: the card has fallen off the bus, at \d\d:\d\d UTC$", waiting.reason)
+        assert elsewhere.state is Standing.ACTIVE
+        (told,) = await self.told(sql, "card.quarantined")
+        assert "warploom quarantines local/0: Xid 79" in told
+
+    @pytest.mark.parametrize("xid", [13, 31, 43, 45, 63, 68, 69, 92, 109, 4242])
+    async def test_one_of_a_program_or_that_nobody_knows_is_only_noted(self, lab: Lab, sql: Sql, xid: int) -> None:
+        """Casebook C07: what a program did wrong is no evidence against the card it ran on."""
+        await self.tell(await lab.host(), xid)
+        assert (await state_of(lab))[0] is CardState.FREE
+        assert await self.told(sql, "card.xid") == [f"the driver told of {say_xid(xid)} on local/0"]
+
+    async def test_many_of_a_kind_are_noted_once_in_an_hour(self, lab: Lab, sql: Sql, clock: Clock) -> None:
+        """Casebook C55: one line for each condition, not one for each time that it is seen."""
+        host = await lab.host()
+        for _ in range(3):
+            await self.tell(host, 31, 43, 31)
+        await self.tell(host, 43, 13)
+        assert await self.told(sql, "card.xid") == [
+            "the driver told of Xid 31: a page fault in the card's memory (2 times); "
+            "Xid 43: a job was stopped after an error of its own on local/0",
+            "the driver told of Xid 13: an exception of the graphics engine on local/0",
+        ]
+        clock.advance(hours=2)
+        await self.tell(host, 31)
+        assert len(await self.told(sql, "card.xid")) == 3
+
+    async def test_a_card_that_is_out_already_is_not_taken_out_again(self, lab: Lab, sql: Sql) -> None:
+        """Casebook C55: at most one alert for one condition."""
+        host = await lab.host()
+        for _ in range(3):
+            await self.tell(host, 48, 48)
+        assert len(await self.told(sql, "card.quarantined")) == 1
+        assert len(await self.told(sql, "card.xid")) == 1
+
+    async def test_a_reason_of_very_many_is_cut(self, lab: Lab) -> None:
+        await self.tell(await lab.host(), *HARDWARE)
+        assert (await state_of(lab))[0] is CardState.QUARANTINED
+
+    async def test_a_lost_card_still_tells_why(self, lab: Lab) -> None:
+        """Casebook C05, C06: the error that took the card away outlives the card's answers."""
+        host = await lab.host()
+        host.fail(0, CardFault.LOST)
+        await self.tell(host, 79)
+        lane = (await lab.app.cards.survey()).hosts[0].cards[0]
+        assert (lane.state, lane.service) == (CardState.LOST, Service.QUARANTINED)
+        host.fail(0, None)
+        await host.survey()
+        assert (await state_of(lab))[0] is CardState.QUARANTINED
+
+    async def test_once_cleared_only_a_new_one_speaks_against_it(self, lab: Lab) -> None:
+        host = await lab.host()
+        await self.tell(host, 95)
+        await lab.app.cards.clear(await lab.operator(), "local/0", preview=False)
+        await host.survey()
+        assert (await state_of(lab))[0] is CardState.FREE
+        await self.tell(host, 95)
+        assert (await state_of(lab))[0] is CardState.QUARANTINED
+
+    async def test_its_holder_keeps_the_lease_and_is_told(self, lab: Lab) -> None:
+        host = await lab.host()
+        agent = await lab.agent()
+        await lab.hold(agent)
+        await self.tell(host, 48)
+        assert (await state_of(lab))[0] is CardState.LEASED
+        (told,) = await lab.app.messages.unread(agent)
+        assert "is quarantined: Xid 48: a memory error that could not be corrected, at" in told.text
 
 
 class TestOperators:

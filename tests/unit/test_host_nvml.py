@@ -44,6 +44,8 @@ class Gpu:
     mig: Any = pynvml.NVML_ERROR_NOT_SUPPORTED
     instances: list[Any] = field(default_factory=list)
     hold: threading.Event | None = None
+    listening: Any = None
+    xids: list[int] = field(default_factory=list)
 
 
 def given(value: Any) -> Any:
@@ -69,6 +71,7 @@ class Library:
         self.init: int | None = None
         self.count_error: int | None = None
         self.opened = 0
+        self.listened = 0
         self.has_memory_v2 = True
 
     def nvmlInit(self) -> None:
@@ -126,6 +129,25 @@ class Library:
 
     def nvmlDeviceGetGraphicsRunningProcesses(self, gpu: Gpu) -> list[Any]:
         return given(gpu.graphics)
+
+    def nvmlEventSetCreate(self) -> list[Gpu]:
+        return []
+
+    def nvmlDeviceRegisterEvents(self, gpu: Gpu, kinds: int, queue: list[Gpu]) -> None:
+        assert kinds == pynvml.nvmlEventTypeXidCriticalError
+        given(gpu.listening or 0)
+        gpu.xids.clear()
+        queue.append(gpu)
+        self.listened += 1
+
+    def nvmlEventSetWait_v2(self, queue: list[Gpu], milliseconds: int) -> Any:
+        assert milliseconds == 0
+        (gpu,) = queue
+        if gpu.error is not None and not gpu.xids:
+            raise pynvml.NVMLError(gpu.error)
+        if not gpu.xids:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_TIMEOUT)
+        return SimpleNamespace(device=gpu, eventType=pynvml.nvmlEventTypeXidCriticalError, eventData=gpu.xids.pop(0))
 
     def nvmlDeviceGetMigMode(self, gpu: Gpu) -> list[int]:
         if gpu.mig == pynvml.NVML_ERROR_NOT_SUPPORTED:
@@ -299,6 +321,98 @@ class TestOneBadCard:
         faults = [by_uuid(surveyor.look().cards)["GPU-b"].fault for _ in range(2)]
 
         assert faults == [CardFault.BLIND, CardFault.LOST]
+
+
+class TestXids:
+    """Casebook C05, C06, C08: what the driver tells of by itself reaches the survey, once, and for its own card."""
+
+    def watched(self, *gpus: Gpu) -> tuple[Library, NvmlProbe]:
+        library = Library(*gpus)
+        nvml = probe(library)
+        nvml.read()
+        return library, nvml
+
+    def test_what_a_card_told_of_since_the_last_look_is_told_once_and_in_order(self):
+        library, nvml = self.watched(Gpu("GPU-a"), Gpu("GPU-b", bus="00000000:86:00.0"))
+        library.gpus[0].xids += [31, 43, 31]
+
+        first, second = [[card.xids for card in nvml.read().cards] for _ in range(2)]
+
+        assert (first, second) == ([[31, 43, 31], []], [[], []])
+
+    def test_a_card_that_fell_off_the_bus_tells_why_and_the_others_are_read(self):
+        library, nvml = self.watched(Gpu("GPU-a"), Gpu("GPU-b", bus="00000000:86:00.0"))
+        library.gpus[0].xids.append(79)
+        library.gpus[0].error = pynvml.NVML_ERROR_GPU_IS_LOST
+
+        lost, fine = nvml.read().cards
+
+        assert (lost.fault, lost.xids) == (CardFault.LOST, [79])
+        assert (fine.fault, fine.xids) == (None, [])
+
+    @pytest.mark.parametrize(
+        "code",
+        [
+            pynvml.NVML_ERROR_NOT_SUPPORTED,
+            pynvml.NVML_ERROR_NO_PERMISSION,
+            pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
+            pynvml.NVML_ERROR_UNKNOWN,
+        ],
+    )
+    def test_a_card_that_cannot_be_listened_to_is_read_all_the_same(self, code):
+        library, nvml = self.watched(Gpu("GPU-a", listening=error(code)), Gpu("GPU-b", bus="00000000:86:00.0"))
+        library.gpus[0].xids.append(79)
+        library.gpus[1].xids.append(48)
+
+        cards = by_uuid(nvml.read().cards)
+
+        assert (cards["GPU-a"].xids, cards["GPU-b"].xids) == ([], [48])
+        assert [card.fault for card in cards.values()] == [None, None]
+
+    def test_a_library_that_is_opened_anew_is_listened_to_anew_and_nothing_told_before_is_lost(self):
+        library, nvml = self.watched(Gpu("GPU-a"))
+        library.gpus[0].xids.append(62)
+        library.count_error = pynvml.NVML_ERROR_UNINITIALIZED
+        nvml.read()
+        library.count_error = None
+
+        (card,) = nvml.read().cards
+        library.gpus[0].xids.append(95)
+
+        assert (card.xids, library.listened, library.opened) == ([62], 2, 2)
+        assert [card.xids for card in nvml.read().cards] == [[95]]
+
+    def test_a_flood_of_them_is_bounded(self):
+        library, nvml = self.watched(Gpu("GPU-a"))
+        library.gpus[0].xids += [31] * 500
+
+        assert [len(nvml.read().cards[0].xids) for _ in range(2)] == [32, 32]
+
+    def test_one_of_a_divided_gpu_counts_for_each_of_its_instances(self):
+        library, nvml = self.watched(Gpu("GPU-a", mig=1, instances=[Gpu("MIG-1"), Gpu("MIG-2")]), B)
+        library.gpus[0].xids.append(48)
+
+        assert {card.uuid: card.xids for card in nvml.read().cards} == {"MIG-1": [48], "MIG-2": [48], "GPU-b": []}
+
+    def test_they_are_told_again_until_the_server_has_heard_them(self):
+        library, nvml = self.watched(Gpu("GPU-a"))
+        surveyor = Surveyor(nvml, timedelta(seconds=2))
+        library.gpus[0].xids.append(48)
+
+        unheard = [surveyor.look().cards[0].xids for _ in range(2)]
+        surveyor.untold.clear()
+
+        assert (unheard, surveyor.look().cards[0].xids) == ([[48], [48]], [])
+
+    def test_a_card_that_is_not_listed_any_more_tells_none_twice(self):
+        library, nvml = self.watched(Gpu("GPU-a"), Gpu("GPU-b", bus="00000000:86:00.0"))
+        surveyor = Surveyor(nvml, timedelta(seconds=2), Roster(patience=1))
+        library.gpus[1].xids.append(48)
+        told = by_uuid(surveyor.look().cards)["GPU-b"].xids
+        surveyor.untold.clear()
+        library.gpus.pop()
+
+        assert (told, by_uuid(surveyor.look().cards)["GPU-b"].xids) == ([48], [])
 
 
 class TestMig:

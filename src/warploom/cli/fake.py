@@ -171,6 +171,19 @@ def ecc(
     _do("ecc", card, as_json=as_json, errors=errors)
 
 
+@fake.command(epilog="Example: warploom fake xid 0 79")
+def xid(
+    card: CardName,
+    number: Annotated[int, typer.Argument(help="NVIDIA's number for it.", metavar="NUMBER")],
+    as_json: Json = False,
+) -> None:
+    """Let the driver tell of a critical error of a card.
+
+    79 is a card that fell off the bus, 48 a memory error, 31 a program's page fault.
+    """
+    _do("xid", card, as_json=as_json, number=number)
+
+
 @fake.command(epilog="Example: warploom fake mig 1 --instances 2")
 def mig(
     card: CardName,

@@ -50,6 +50,7 @@ class EventKind(StrEnum):
     CARD_CONDITION = "card.condition"
     CARD_DRAINED = "card.drained"
     CARD_UNDRAINED = "card.undrained"
+    CARD_XID = "card.xid"
     CARD_QUARANTINED = "card.quarantined"
     CARD_CLEARED = "card.cleared"
     HOST_FOUND = "host.found"
@@ -102,6 +103,7 @@ SENTENCES: dict[EventKind, str] = {
     EventKind.CARD_CONDITION: "{cards} is {condition}{detail}",
     EventKind.CARD_DRAINED: "{agent} drains {cards}: {reason}",
     EventKind.CARD_UNDRAINED: "{agent} put {cards} back in service",
+    EventKind.CARD_XID: "the driver told of {xids} on {cards}",
     EventKind.CARD_QUARANTINED: "{agent} quarantines {cards}: {reason}",
     EventKind.CARD_CLEARED: "{agent} cleared {cards} of its faults: it is back in service",
     EventKind.HOST_FOUND: "host {host} reported for the first time",

@@ -53,6 +53,8 @@ class CardFact:
     temperature: int | None = None
     ecc_errors: int | None = None
     """Memory errors that could not be corrected, as counted since the driver was loaded."""
+    xids: list[int] = field(default_factory=list[int])
+    """The critical errors that the driver told of since the last survey, in the order in which they came."""
     processes: list[ProcessFact] = field(default_factory=list[ProcessFact])
     fault: CardFault | None = None
     problem: str | None = None

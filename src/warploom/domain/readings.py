@@ -7,6 +7,7 @@ from warploom.domain.hosts import CardFact, ProcessFact, Survey
 from warploom.domain.processes import ProcessIdentity
 from warploom.domain.tasks import read_names
 from warploom.domain.texts import NAME_LIMIT, cut_line, one_line, optional_line
+from warploom.domain.xids import LARGEST_XID, MOST_XIDS
 
 MOST_CARDS = 256
 MOST_PROCESSES = 500
@@ -62,12 +63,15 @@ def _read_card(card: CardFact) -> CardFact:
     _check(card.used_mib, "used memory", 0, _LARGEST_MIB)
     _check(card.utilisation, "utilisation", 0, 100)
     _check(card.ecc_errors, "count of memory errors", 0, LARGEST_NUMBER)
+    for xid in card.xids[:MOST_XIDS]:
+        _check(xid, "Xid", 0, LARGEST_XID)
     return replace(
         card,
         model=one_line(card.model, "card model", 120),
         pci_bus_id=optional_line(card.pci_bus_id, "PCI bus id", 40),
         parent_uuid=optional_line(card.parent_uuid, "parent UUID", 120),
         problem=cut_line(card.problem, _PROBLEM_LIMIT),
+        xids=card.xids[:MOST_XIDS],
         processes=[_read_process(process) for process in card.processes],
     )
 

@@ -126,6 +126,7 @@ class HostAgent:
             self._refused_surveys += 1
             return pause_before(self._refused_surveys)
         self._refused_surveys = 0
+        self._surveyor.untold.clear()
         return self._pace.after(answer).total_seconds()
 
     def _obey(self) -> float:

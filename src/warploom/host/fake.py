@@ -14,6 +14,7 @@ from warploom.host.fake_cards import (
     FakeFault,
     FakeProcess,
     FakeScript,
+    FakeXid,
     decode_problem,
     decode_script,
     has_left,
@@ -44,6 +45,7 @@ class FakeProbe:
         self._contexts = Contexts(cards.folder / "contexts", book)
         self._book = book
         self._guard = Guard(deadline)
+        self._told: dict[int, list[FakeXid]] = {}
 
     def describe(self) -> Provider:
         """Name the provider, which is always there."""
@@ -54,6 +56,7 @@ class FakeProbe:
         problem = self._driver.read(self._folder / "driver.json")
         if problem is not None:
             return Reading([], problem)
+        self._forget_told()
         scripts = [self._script(card) for card in range(len(self._uuids))]
         bare = [self._bare(card, script) for card, script in enumerate(scripts)]
         endings = {
@@ -66,7 +69,19 @@ class FakeProbe:
         calls = {f"card {card}": partial(self._read, card, scripts[card], bare[card], uses) for card in present}
         answers = self._guard.run(calls).values()
         told = [_answered(bare[card], answer) for card, answer in zip(present, answers, strict=True)]
-        return Reading([fact for facts in told for fact in facts])
+        self._told = {card: scripts[card].xids for card in present if scripts[card].xids}
+        return Reading(
+            [
+                replace(fact, xids=[xid.number for xid in scripts[card].xids])
+                for card, facts in zip(present, told, strict=True)
+                for fact in facts
+            ]
+        )
+
+    def _forget_told(self) -> None:
+        """Take what the last look told of out of the files: an agent that was killed since tells it once more."""
+        for card, xids in self._told.items():
+            self._cards.forget_xids(card, xids)
 
     def _script(self, card: int) -> FakeScript:
         path = self._folder / "cards" / f"{card}.json"

@@ -10,6 +10,7 @@ from msgspec import Meta, field
 
 from warploom.domain.hosts import ProcessKind
 from warploom.domain.texts import spoken_duration, spoken_list, spoken_memory
+from warploom.domain.xids import LARGEST_XID, is_hardware, say_xid
 from warploom.host.fake_cards import MOST_INSTANCES, NOT_REPORTABLE, FakeCards, FakeProcess
 from warploom.host.fake_times import Seconds, decode_seconds
 
@@ -232,6 +233,19 @@ class Ecc(Action, frozen=True):
         return f"card {self.card}: {self.errors or 'no'} memory errors that could not be corrected"
 
 
+class HaveXid(Action, frozen=True):
+    """Let the driver tell of a critical error of a card, by NVIDIA's number for it; it is told once."""
+
+    name = "xid"
+    card: Card
+    number: Annotated[int, Meta(ge=1, le=LARGEST_XID)] = 79
+
+    def _change(self, cards: FakeCards) -> str:
+        cards.add_xid(self.card, self.number)
+        blamed = "the card" if is_hardware(self.number) else "the program, or nobody"
+        return f"card {self.card}: {say_xid(self.number)}; {blamed} is to blame"
+
+
 class Mig(Action, frozen=True):
     """Divide a card into MIG instances, each a card of its own; 0 makes it whole again."""
 
@@ -295,6 +309,7 @@ _KINDS: tuple[type[Action], ...] = (
     Shuffle,
     NotReported,
     Ecc,
+    HaveXid,
     Mig,
     Busy,
     Baseline,

@@ -15,6 +15,7 @@ import msgspec
 from warploom.client.processes import identity_of, is_alive
 from warploom.domain.hosts import ProcessKind
 from warploom.domain.processes import ProcessIdentity
+from warploom.domain.xids import MOST_XIDS
 from warploom.host.fake_files import fake_folder, fake_instance_uuid, fake_uuid, rack_seed, read_json, write_json
 
 FIRST_INVENTED_PID: Final = 5_000_000
@@ -49,6 +50,14 @@ class FakeProcess:
 
 
 @dataclass(frozen=True, slots=True)
+class FakeXid:
+    """A critical error that a card has had, by NVIDIA's number for it, and the Unix time at which."""
+
+    number: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class FakeScript:
     """How one card behaves; the content of `fake/cards/N.json`, in which anything may be left out."""
 
@@ -70,6 +79,8 @@ class FakeScript:
     """With MIG on, how many instances the card is divided into; what is scripted shows on the first of them."""
     ecc_errors: int = 0
     """Memory errors that could not be corrected; while there are any, whatever starts to use the card fails."""
+    xids: list[FakeXid] = field(default_factory=list[FakeXid])
+    """Critical errors that nobody was told of yet."""
     not_reported: list[str] = field(default_factory=list[str])
     """Readings that are N/A: any of `NOT_REPORTABLE`."""
 
@@ -178,6 +189,16 @@ class FakeCards:
     def set_ecc_errors(self, card: int, count: int) -> None:
         """Let the card have memory errors that could not be corrected; 0 is a repaired card."""
         self._change(card, ecc_errors=count)
+
+    def add_xid(self, card: int, number: int) -> None:
+        """Let the card have a critical error, which the provider tells of once."""
+        with self._changing(card) as script:
+            self._write(card, replace(script, xids=[*script.xids, FakeXid(number, time.time())][-MOST_XIDS:]))
+
+    def forget_xids(self, card: int, told: list[FakeXid]) -> None:
+        """Take critical errors away that were told of."""
+        with self._changing(card) as script:
+            self._write(card, replace(script, xids=[xid for xid in script.xids if xid not in told]))
 
     def set_instances(self, card: int, count: int) -> None:
         """Turn MIG on with this many instances, or off with 0."""

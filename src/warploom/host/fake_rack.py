@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from warploom.config import Settings
 from warploom.domain.errors import Impossible, MalformedInput, NotFound
 from warploom.domain.texts import spoken_list, spoken_memory
+from warploom.domain.xids import say_xid
 from warploom.host.fake_actions import Action
 from warploom.host.fake_cards import FakeCards, FakeProcess, FakeScript, has_left
 
@@ -115,6 +116,7 @@ def behaviour_of(script: FakeScript) -> list[str]:
         f"has index {script.index}" if script.index is not None else None,
         f"{script.instances} MIG instances" if script.instances else None,
         f"{script.ecc_errors} memory errors that could not be corrected" if script.ecc_errors else None,
+        f"{spoken_list([say_xid(xid.number) for xid in script.xids])}: not told yet" if script.xids else None,
         f"{spoken_list(script.not_reported)} not reported" if script.not_reported else None,
     ]
     return [sentence for sentence in said if sentence is not None]

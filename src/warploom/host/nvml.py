@@ -15,6 +15,7 @@ from warploom.domain.errors import ProviderMissing
 from warploom.domain.hosts import CardFact, CardFault, ProcessFact, ProcessKind
 from warploom.domain.instances import INSTANCES_FROM
 from warploom.host.guard import Guard, reason_of
+from warploom.host.nvml_xids import XidWatch
 from warploom.host.probe import Provider, Reading
 from warploom.host.processes import ProcessBook
 from warploom.host.roster import faulty
@@ -54,6 +55,7 @@ class NvmlProbe:
         self._slots: dict[int, _Slot] = {}
         self._nameless: set[int] = set()
         self._known: dict[str, CardFact] = {}
+        self._xids = XidWatch(library)
 
     def describe(self) -> Provider:
         """Name the driver; raise ProviderMissing when there is none."""
@@ -69,7 +71,7 @@ class NvmlProbe:
         answers = list(self._guard.run(calls).values())
         for slot, answer in enumerate(answers):
             self._keep(slot, answer)
-        return Reading(self._numbered(count))
+        return Reading(self._with_xids(self._numbered(count)))
 
     def _ask_driver(self, call: Callable[[], T]) -> T | Exception:
         answer = self._guard.run({_DRIVER: call})[_DRIVER]
@@ -82,6 +84,7 @@ class NvmlProbe:
         """Open the library, anew after an error that only a new start mends, such as a driver that was reloaded."""
         if not self._must_reopen:
             return
+        self._xids.close()
         with contextlib.suppress(pynvml.NVMLError):
             self._nvml.nvmlShutdown()
         self._nvml.nvmlInit()
@@ -113,9 +116,16 @@ class NvmlProbe:
             for card in present[slot].cards
         ]
 
+    def _with_xids(self, cards: list[CardFact]) -> list[CardFact]:
+        """Add what the driver told of each GPU; an Xid of a GPU that is divided counts for all of its instances."""
+        told = {gpu: self._xids.take(gpu) for gpu in {card.parent_uuid or card.uuid for card in cards}}
+        return [replace(card, xids=told[card.parent_uuid or card.uuid]) for card in cards]
+
     def _read_slot(self, slot: int) -> _Slot:
+        self._xids.collect(slot)
         handle = self._nvml.nvmlDeviceGetHandleByIndex(slot)
         uuid = self._nvml.nvmlDeviceGetUUID(handle)
+        self._xids.listen(slot, uuid, handle)
         pci_bus_id = self._nvml.nvmlDeviceGetPciInfo(handle).busId
         current, _ = self._reported(self._nvml.nvmlDeviceGetMigMode, handle) or (0, 0)
         if not current:

@@ -21,7 +21,7 @@ class Roster:
     def complete(self, reading: Reading) -> list[CardFact]:
         """Return the cards of a reading and those missing from it, by index; no two have the same index."""
         listed = {card.uuid: card for card in reading.cards}
-        self._known |= listed
+        self._known |= {uuid: replace(card, xids=[]) for uuid, card in listed.items()}
         self._known = {uuid: card for uuid, card in self._known.items() if not _is_gone(card, listed)}
         missing = [self._missing(uuid, reading.problem) for uuid in self._known if uuid not in listed]
         self._missed = {uuid: count for uuid, count in self._missed.items() if uuid not in listed}

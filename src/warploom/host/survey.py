@@ -9,6 +9,7 @@ from warploom.domain.errors import ProviderMissing
 from warploom.domain.hosts import Survey
 from warploom.host.probe import GpuProbe, Provider, Reading
 from warploom.host.roster import Roster
+from warploom.host.untold import Untold
 
 _NO_PROVIDER = Provider("none", None)
 _PROBLEM_LIMIT = 400
@@ -22,6 +23,7 @@ class Surveyor:
     probe: GpuProbe
     interval: timedelta
     roster: Roster = field(default_factory=Roster)
+    untold: Untold = field(default_factory=Untold)
 
     def look(self) -> Survey:
         """Look at every card once. A missing provider is a survey too, without cards."""
@@ -30,7 +32,7 @@ class Surveyor:
             provider, reading = self.probe.describe(), self.probe.read()
         except ProviderMissing as missing:
             provider, reading = _NO_PROVIDER, Reading([], str(missing))
-        cards = self.roster.complete(reading)
+        cards = self.untold.add_to(self.roster.complete(reading))
         problem = reading.problem if cards or reading.problem else f"the {provider.name} driver sees no card"
         return Survey(
             provider=provider.name,

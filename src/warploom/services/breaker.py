@@ -1,11 +1,20 @@
 """The breaker: takes a card out of service on the evidence of its own faults, until an operator clears it."""
 
+from datetime import datetime, timedelta
+from typing import Final
+
+from warploom.domain.cards import KnownCard, Service
 from warploom.domain.events import EventKind
-from warploom.domain.identifiers import HostId, SessionId, lease_name
+from warploom.domain.identifiers import CardId, HostId, SessionId, lease_name
 from warploom.domain.messages import WARPLOOM
+from warploom.domain.texts import REASON_LIMIT, cut_line
+from warploom.domain.xids import hardware_xids, say_xids
 from warploom.services.changes import Change
 from warploom.store import cards as card_store
 from warploom.store import sessions as session_store
+
+XID_QUIET: Final = timedelta(hours=1)
+"""How long an Xid that the event log has told of on a card is not told again."""
 
 
 async def break_faulty(change: Change, host: HostId) -> None:
@@ -17,13 +26,40 @@ async def break_faulty(change: Change, host: HostId) -> None:
     if not broken:
         return
     for card in await card_store.read_cards(change.conn, [host]):
-        if card.card not in broken:
-            continue
-        facts = {"agent": WARPLOOM, "cards": card.name, "reason": broken[card.card]}
-        change.tell(EventKind.CARD_QUARANTINED, facts, host=host, cards=[card.card])
-        if card.holder is not None:
-            text = (
-                f"{card.name}, which you hold with {lease_name(card.holder.lease)} '{card.holder.title}', counts "
-                f"{broken[card.card]}. Your lease goes on; what was computed there since may be wrong."
-            )
-            await session_store.send_notice(change.conn, SessionId(card.holder.session), WARPLOOM, text)
+        if card.card in broken:
+            await _alert(change, card, broken[card.card])
+
+
+async def weigh_xids(change: Change, host: HostId, xids: dict[CardId, list[int]], now: datetime) -> None:
+    """Quarantine the cards of this host against which their Xids speak; note those of a program, or that came before.
+
+    The caller has locked the host's cards.
+    """
+    for card in await card_store.read_cards(change.conn, [host]):
+        told = xids.get(card.card, [])
+        against = hardware_xids(told) if card.service is not Service.QUARANTINED else []
+        if against:
+            await _quarantine(change, card, f"{say_xids(against)}, at {now:%H:%M} UTC")
+        others = [xid for xid in told if xid not in against]
+        fresh = await card_store.note_xids(change.conn, card.card, others, XID_QUIET) if others else []
+        if fresh:
+            facts = {"agent": WARPLOOM, "cards": card.name, "xids": say_xids([xid for xid in others if xid in fresh])}
+            change.tell(EventKind.CARD_XID, facts, host=host, cards=[card.card])
+
+
+async def _quarantine(change: Change, card: KnownCard, evidence: str) -> None:
+    told = cut_line(evidence, REASON_LIMIT) or "faults"
+    if await card_store.quarantine(change.conn, card.card, told):
+        await _alert(change, card, told)
+
+
+async def _alert(change: Change, card: KnownCard, evidence: str) -> None:
+    """Tell operators in the event log, and whoever holds the card."""
+    facts = {"agent": WARPLOOM, "cards": card.name, "reason": evidence}
+    change.tell(EventKind.CARD_QUARANTINED, facts, host=card.host_id, cards=[card.card])
+    if card.holder is not None:
+        text = (
+            f"{card.name}, which you hold with {lease_name(card.holder.lease)} '{card.holder.title}', is quarantined: "
+            f"{evidence}. Your lease goes on; what was computed there since may be wrong."
+        )
+        await session_store.send_notice(change.conn, SessionId(card.holder.session), WARPLOOM, text)

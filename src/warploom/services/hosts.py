@@ -23,7 +23,7 @@ from warploom.domain.surveys import (
     tell_process,
 )
 from warploom.domain.texts import spoken_duration, spoken_memory
-from warploom.services.breaker import break_faulty
+from warploom.services.breaker import break_faulty, weigh_xids
 from warploom.services.changes import Change, Changes, host_topic, repeated
 from warploom.services.grants import GrantTimes, Round, grant_possible
 from warploom.services.queues import widen_queues
@@ -73,6 +73,9 @@ class HostService:
             await self._remind(change, host_name, saved, judged)
             if any(each.fact.ecc_errors for each in judged):
                 await break_faulty(change, saved.host)
+            xids = {ids[each.fact.uuid][0]: each.fact.xids for each in judged if each.fact.xids}
+            if xids:
+                await weigh_xids(change, saved.host, xids, saved.now)
             if any(is_new for _, is_new in ids.values()):
                 await widen_queues(change.conn, await card_store.read_cards(change.conn))
             if any(each.judgement.idle_since for each in judged):

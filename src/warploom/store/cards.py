@@ -1,6 +1,7 @@
 """Cards with their host and live lease: locked for grants, read for everything else."""
 
-from datetime import datetime
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Any, Final, LiteralString
 
 from warploom.domain.cards import Condition, KnownCard, KnownHolder, Owner, ProcessView, Service
@@ -64,6 +65,21 @@ where host_id = $1 and ecc_errors > ecc_excused and service <> 'quarantined'
 returning id, service_reason
 """
 
+# $3 is how long an Xid that was noted is not noted again.
+_NOTE_XIDS: Final[LiteralString] = """
+with noted as (
+  select id, case when xids_noted_at > clock_now() - $3::interval then noted_xids else '{}' end as before from card where id = $1
+), fresh as (
+  select id, before, array(select unnest($2::int[]) except select unnest(before) order by 1) as xids from noted
+)
+update card
+set noted_xids = (fresh.before || fresh.xids)[:32],
+  xids_noted_at = case when fresh.before = '{}' then clock_now() else card.xids_noted_at end
+from fresh
+where card.id = fresh.id and fresh.xids <> '{}'
+returning fresh.xids
+"""
+
 _REMIND: Final[LiteralString] = """
 update card set idle_told = true
 where id = any($1::bigint[]) and not idle_told and exists (select from queue where queue.card_id = card.id)
@@ -102,6 +118,11 @@ async def clear_quarantine(conn: Connection, card: CardId) -> bool:
 async def break_faulty(conn: Connection, host: HostId) -> dict[CardId, str]:
     """Quarantine the cards of a host that count memory errors nobody has excused; return each with its reason."""
     return {CardId(row["id"]): row["service_reason"] for row in await conn.fetch(_BREAK, host)}
+
+
+async def note_xids(conn: Connection, card: CardId, xids: Sequence[int], quiet: timedelta) -> list[int]:
+    """Note what a card's driver told of; return what was not noted in the last `quiet` time yet."""
+    return await conn.fetchval(_NOTE_XIDS, card, list(xids), quiet) or []
 
 
 async def note_reminded(conn: Connection, idle: list[CardId]) -> list[CardId]:
