@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,10 +13,11 @@ from support.lab import Lab, lease_of
 from support.rows import Sql
 from warploom.client.processes import identity_of
 from warploom.domain.callers import Caller
-from warploom.domain.cards import CardState, Owner
+from warploom.domain.cards import CardLane, CardState, Owner
 from warploom.domain.leases import Label
 from warploom.domain.standings import Standing, TicketAnswer
 
+Meanwhile = Callable[[], Awaitable[None]]
 WAITS = "import sys; sys.stdin.read()"
 
 
@@ -47,6 +48,20 @@ async def a_waiter_behind_a_job(rack: FakeRack) -> tuple[int, TicketAnswer, Tick
 
 async def release(rack: FakeRack, held: TicketAnswer) -> None:
     await rack.lab.app.leases.release(await rack.lab.agent(), lease_of(held))
+
+
+async def stay(
+    rack: FakeRack, clock: Clock, times: int, minutes: float, meanwhile: Meanwhile | None = None
+) -> CardLane:
+    """Let minutes pass again and again, with a look and the orchestrator's duties after each; return the lane of card 0."""
+    lanes: list[CardLane] = []
+    for _ in range(times):
+        clock.advance(minutes=minutes)
+        if meanwhile is not None:
+            await meanwhile()
+        lanes = await rack.look()
+        await rack.lab.duties()
+    return lanes[0]
 
 
 async def test_a_card_that_is_renumbered_keeps_its_lease_and_its_queue(rack: FakeRack) -> None:
@@ -179,9 +194,7 @@ async def test_what_is_not_reported_is_neither_idle_nor_empty(rack: FakeRack, cl
     """Casebook C12."""
     await a_waiter_behind_a_job(rack)
     rack.cards.set_not_reported(0, "utilisation", "process_memory", "used_mib")
-    for _ in range(3):
-        clock.advance(minutes=6)
-        held, _ = await rack.look()
+    held = await stay(rack, clock, 3, 6)
     assert held.holder is not None
     assert Label.IDLE not in held.holder.labels
     assert (held.used_mib, held.utilisation) == (None, None)
@@ -295,10 +308,7 @@ async def test_a_card_whose_lease_record_is_gone_is_not_granted_while_the_proces
     pid, held, waiting = await a_waiter_behind_a_job(rack)
     await sql.execute("update lease set expires_at = clock_now() - interval '1 second'")
     assert await rack.lab.app.leases.expire(lease_of(held))
-    for _ in range(3):
-        clock.advance(minutes=1)
-        lane, _ = await rack.look()
-        await rack.lab.duties()
+    lane = await stay(rack, clock, 3, 1)
     assert lane.state is CardState.OCCUPIED
     assert (await rack.lab.explain(await rack.lab.agent("claude-2"), waiting)).state is Standing.QUEUED
     rack.cards.remove_process(0, pid)
@@ -310,10 +320,7 @@ async def test_a_training_that_outlives_its_session_keeps_its_lease_until_it_end
     """Casebook C30."""
     pid, held, waiting = await a_waiter_behind_a_job(rack)
     rack.cards.set_utilisation(0, 90)
-    for _ in range(4):
-        clock.advance(minutes=6)
-        lane, _ = await rack.look()
-        await rack.lab.duties()
+    lane = await stay(rack, clock, 4, 6)
     assert lane.holder is not None
     assert lane.holder.labels == [Label.UNATTENDED]
     rack.cards.remove_process(0, pid)
@@ -329,10 +336,11 @@ async def test_an_idle_holder_with_others_waiting_is_labelled_told_and_left_alon
     _, held, waiting = await a_waiter_behind_a_job(rack)
     rack.cards.set_utilisation(0, 1)
     await rack.look()
-    for _ in range(2):
-        clock.advance(minutes=6)
+
+    async def show_a_sign_of_life() -> None:
         await rack.lab.app.leases.extend(await rack.lab.agent(), lease_of(held), 30, "still here")
-        lane, _ = await rack.look()
+
+    lane = await stay(rack, clock, 2, 6, show_a_sign_of_life)
     assert lane.holder is not None
     assert lane.holder.labels == [Label.IDLE]
     assert "hardly used for 12 min" in (
