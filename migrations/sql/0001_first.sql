@@ -268,6 +268,34 @@ create table lease_card (
 create unique index lease_card_live on lease_card (card_id) where live;
 create index lease_card_history on lease_card (card_id, lease_id);
 
+-- A card promised to one agent for a window. It holds until its end, unless its agent or an operator gives it up.
+create table reservation (
+  id bigint generated always as identity primary key,
+  card_id bigint not null references card,
+  agent_id bigint not null references agent,
+  session_id bigint references session on delete set null,
+  title text check (char_length(title) between 1 and 200),
+  starts_at timestamptz not null,
+  ends_at timestamptz not null,
+  created_at timestamptz not null default clock_now(),
+  -- When it was noted that its window had begun and that it was over.
+  begun_at timestamptz,
+  over_at timestamptz,
+  given_up_at timestamptz,
+  given_up_by bigint references agent,
+  check (ends_at > starts_at and ends_at <= starts_at + interval '24 hours'),
+  check ((given_up_at is null) = (given_up_by is null)),
+  -- Two promises for one card never overlap.
+  constraint reservation_alone exclude using gist (
+    int8range(card_id, card_id, '[]') with &&, tstzrange(starts_at, ends_at) with &&
+  ) where (given_up_at is null)
+);
+create index reservation_ahead on reservation (card_id, ends_at) where given_up_at is null;
+create index reservation_agent on reservation (agent_id, ends_at) where given_up_at is null;
+create index reservation_begin on reservation (starts_at) where begun_at is null and over_at is null and given_up_at is null;
+create index reservation_over on reservation (ends_at) where over_at is null and given_up_at is null;
+create index reservation_session on reservation (session_id) where session_id is not null;
+
 -- Named resources of live leases; one live lease per name.
 create table lease_resource (
   lease_id bigint not null,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from warploom.bus.hints import Bus
 from warploom.config import Settings
 from warploom.domain.errors import MalformedInput, Unreachable
+from warploom.domain.reservations import ReservationRules
 from warploom.domain.surveys import SurveyRules
 from warploom.domain.tasks import HeadStarts
 from warploom.orchestrator.reach import Reach
@@ -21,6 +22,7 @@ from warploom.services.leases import LeaseService, OfferRules
 from warploom.services.messages import MessageService
 from warploom.services.projects import ProjectService
 from warploom.services.repairs import RepairService
+from warploom.services.reservations import ReservationService
 from warploom.services.sessions import SessionService
 from warploom.services.tasks import TaskRules, TaskService
 from warploom.services.tickets import TicketRules, TicketService
@@ -42,6 +44,7 @@ class App:
     tickets: TicketService
     leases: LeaseService
     cards: CardService
+    reservations: ReservationService
     hosts: HostService
     tasks: TaskService
     claims: ClaimService
@@ -82,6 +85,10 @@ def build_app(settings: Settings, url: str | None = None) -> App:
     attempts = AttemptRules(settings.lease_time, settings.retry_base, settings.retry_most)
     repairs = RepairService(changes, leases, settings.lease_time)
     hosts = HostService(changes, times, SurveyRules(settings.settle_time, settings.foreign_quiet))
+    window_rules = ReservationRules(
+        settings.reservation_ahead, settings.reservation_longest, settings.reservations_open
+    )
+    reservations = ReservationService(changes, times, window_rules)
     return App(
         settings=settings,
         database=database,
@@ -90,6 +97,7 @@ def build_app(settings: Settings, url: str | None = None) -> App:
         tickets=tickets,
         leases=leases,
         cards=CardService(changes, times),
+        reservations=reservations,
         hosts=hosts,
         tasks=tasks,
         claims=ClaimService(changes, leases, tickets, attempts),
@@ -99,7 +107,7 @@ def build_app(settings: Settings, url: str | None = None) -> App:
         messages=MessageService(changes),
         events=EventService(changes),
         health=HealthService(database, bus),
-        duties=Reach(database, leases, hosts, tickets, repairs, settings.event_time),
+        duties=Reach(database, leases, hosts, tickets, repairs, reservations, settings.event_time),
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from warploom.domain.errors import MalformedInput
+from warploom.domain.reservations import LONGEST
 from warploom.domain.toolsets import Toolset, read_toolsets
 
 PREFIX = "WARPLOOM_"
@@ -62,6 +63,9 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("p0_head_start_minutes", "60", "How much earlier a p0 ticket counts as having come."),
     Setting("p1_head_start_minutes", "30", "How much earlier a p1 ticket counts as having come."),
+    Setting("reservation_days", "7", "How many days ahead a card may be reserved."),
+    Setting("reservation_hours", "24", "The longest reservation in hours; at most 24."),
+    Setting("reservations_open", "10", "How many reservations an agent may have that are not over."),
     Setting("max_attempts", "3", "How often a task is tried before it is a dead letter, where it does not say itself."),
     Setting("retry_base_seconds", "60", "How long to wait before the second attempt at a task; doubles with each."),
     Setting("retry_max_seconds", "3600", "The longest wait before another attempt."),
@@ -105,6 +109,9 @@ class Settings:
     foreign_quiet: timedelta
     p0_head_start: timedelta
     p1_head_start: timedelta
+    reservation_ahead: timedelta
+    reservation_longest: timedelta
+    reservations_open: int
     max_attempts: int
     retry_base: timedelta
     retry_most: timedelta
@@ -218,6 +225,9 @@ def _build(home: Path, values: Mapping[str, str]) -> Settings:
         foreign_quiet=seconds("foreign_quiet_seconds", 0),
         p0_head_start=minutes("p0_head_start_minutes"),
         p1_head_start=minutes("p1_head_start_minutes"),
+        reservation_ahead=timedelta(days=_number(values, "reservation_days", 0)),
+        reservation_longest=min(LONGEST, timedelta(hours=_number(values, "reservation_hours", 0.1))),
+        reservations_open=int(_number(values, "reservations_open", 0)),
         max_attempts=int(_number(values, "max_attempts", 1)),
         retry_base=seconds("retry_base_seconds"),
         retry_most=seconds("retry_max_seconds"),

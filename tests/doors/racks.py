@@ -24,6 +24,7 @@ from warploom.domain.cards import (
 from warploom.domain.etas import EtaView, EtaWord, Pace, Span, at, measured_end, show_eta
 from warploom.domain.events import EventKind, EventView
 from warploom.domain.leases import Clock, Holder, Label, LeaseState
+from warploom.domain.reservations import ReservationView
 from warploom.web.pages.router import pages_router
 from warploom.web.pages.sources import PageSources
 
@@ -68,6 +69,10 @@ def holder(**changes: Any) -> Holder:
 
 def place(number: int, title: str, agent: str, waited: float, starts: EtaView, priority: int = 2) -> QueuePlace:
     return QueuePlace(f"T-{90 + number}", number, title, agent, priority, ago(waited), f"{waited:g} min", starts)
+
+
+def reserved(name: str = "R-3", card: str = "local/1", agent: str = "ada", title: str | None = None) -> ReservationView:
+    return ReservationView(name, card, agent, title, ago(30), NOW + timedelta(minutes=90), is_current=True)
 
 
 def lane(card: str = "local/1", state: CardState = CardState.FREE, **changes: Any) -> CardLane:
@@ -255,7 +260,7 @@ HOSTILE_TEXTS = [
 def hostile_rack(text: str) -> Rack:
     """A rack with `text` in every field that people, drivers or agents may fill."""
     its = holder(
-        title=text, agent=text, client=text, directory=text, labels=[Label.UNATTENDED],
+        runs_into=text, title=text, agent=text, client=text, directory=text, labels=[Label.UNATTENDED],
         clocks=[Clock("session", False, text)],
     )  # fmt: skip
     queue = [place(1, text, text, 4, eta(3, 9)), place(2, text, text, 2, NOTHING_KNOWN, priority=0)]
@@ -265,6 +270,7 @@ def hostile_rack(text: str) -> Rack:
             processes=[ProcessView(1, Owner.FOREIGN, text, text)],
         ),
         lane(f"{text}/1", CardState.FOREIGN, say=text, uuid=text, model=text),
+        lane(f"{text}/2", CardState.RESERVED, say=text, reservations=[reserved(text, f"{text}/2", text, text)]),
     ]  # fmt: skip
     return Rack(NOW, [HostLanes(text, text, text, NOW, False, text, lanes)], 2, text, text, [text])
 

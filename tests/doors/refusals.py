@@ -19,6 +19,7 @@ TABLES = (
     "escalation",
     "queue",
     "lease",
+    "reservation",
     "progress",
     "event",
     "message",

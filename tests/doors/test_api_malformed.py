@@ -128,8 +128,45 @@ def test_wishes_that_make_no_sense(agent: Caller, wish: dict[str, Any], status: 
     refused(agent.http.post("/api/v1/tickets", content=json.dumps(wish), headers=JSON), status, code)
 
 
+RESERVATIONS: list[tuple[str, dict[str, Any], int, str]] = [
+    ("nothing", {}, 422, "malformed"),
+    ("no length", {"card": "0"}, 422, "malformed"),
+    ("no card", {"minutes": 60}, 422, "malformed"),
+    ("another card", {"card": "7", "minutes": 60}, 404, "not_found"),
+    ("a card with NUL", {"card": "local/0\x00", "minutes": 60}, 404, "not_found"),
+    ("no time", {"card": "0", "minutes": 0}, 422, "malformed"),
+    ("time backwards", {"card": "0", "minutes": -60}, 422, "malformed"),
+    ("a week", {"card": "0", "minutes": 10_080}, 422, "impossible"),
+    ("for ever", {"card": "0", "minutes": 1e300}, 422, "impossible"),
+    ("a word", {"card": "0", "minutes": "soon"}, 422, "malformed"),
+    ("no zone", {"card": "0", "minutes": 60, "starts_at": "2026-03-01T18:00:00"}, 422, "malformed"),
+    ("no moment", {"card": "0", "minutes": 60, "starts_at": "18:00"}, 422, "malformed"),
+    ("the past", {"card": "0", "minutes": 60, "starts_at": "0001-01-01T00:00:00+14:00"}, 422, "impossible"),
+    ("the end of time", {"card": "0", "minutes": 60, "starts_at": "9999-12-31T23:59:59-14:00"}, 422, "impossible"),
+    ("a long title", {"card": "0", "minutes": 60, "title": "x" * 201}, 422, "malformed"),
+]
+
+
+@pytest.mark.parametrize(
+    ("wish", "status", "code"), [each[1:] for each in RESERVATIONS], ids=[each[0] for each in RESERVATIONS]
+)
+def test_reservations_that_make_no_sense(agent: Caller, wish: dict[str, Any], status: int, code: str) -> None:
+    refused(agent.http.post("/api/v1/reservations", content=json.dumps(wish), headers=JSON), status, code)
+
+
+@pytest.mark.parametrize("text", [text.replace("T", "R") for text in IDS], ids=lambda text: text[:12])
+def test_what_is_no_reservation(agent: Caller, text: str) -> None:
+    assert "is not a reservation" in refused(agent.http.delete(f"/api/v1/reservations/{text}"), 422, "malformed")
+
+
+def test_a_reservation_that_nobody_has(agent: Caller) -> None:
+    refused(agent.http.delete(f"/api/v1/reservations/R-{2**63 - 1}"), 404, "not_found")
+
+
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
-@pytest.mark.parametrize("path", ["/tickets", "/leases/L-1/extend", "/leases/L-1/report", "/hosts/local/survey"])
+@pytest.mark.parametrize(
+    "path", ["/tickets", "/leases/L-1/extend", "/leases/L-1/report", "/reservations", "/hosts/local/survey"]
+)
 def test_bodies_that_are_none(agent: Caller, path: str, body: bytes) -> None:
     refused(agent.http.post(f"/api/v1{path}", content=body, headers=JSON), 422, "malformed")
 

@@ -68,6 +68,9 @@ POST /api/v1/cards/{host}/{index}/drain
 POST /api/v1/cards/{host}/{index}/undrain
 POST /api/v1/cards/{host}/{index}/quarantine
 POST /api/v1/cards/{host}/{index}/clear
+GET /api/v1/reservations
+POST /api/v1/reservations
+DELETE /api/v1/reservations/{reservation}
 POST /api/v1/hosts/{host}/survey
 GET /api/v1/hosts/{host}/orders
 GET /api/v1/events

@@ -1,18 +1,26 @@
 """The home page, read as text: what a lane says, what is escaped, what an empty rack teaches."""
 
 import dataclasses
+from datetime import UTC, timedelta
 
 import pytest
 from inspector import Inspector
 from racks import (
     HOSTILE_TEXTS,
+    NOTHING_KNOWN,
     NOW,
     Shown,
     empty_rack,
+    eta,
     every_state_rack,
+    holder,
     hostile_events,
     hostile_rack,
+    lane,
+    leased_lane,
     page_client,
+    place,
+    reserved,
 )
 
 from warploom.domain.cards import GLYPHS, CardState, HostLanes, Rack
@@ -46,6 +54,21 @@ async def test_a_leased_lane_tells_who_holds_the_card_how_far_until_when_and_who
         "96 / 141 GiB",
     ):
         assert said in page
+
+
+async def test_a_reservation_stands_in_the_queue_in_order_of_time_with_its_zone():
+    """Casebook C41."""
+    queue = [place(1, "eval-sweep", "claude-2", 41, eta(5, 9)), place(2, "late", "claude-1", 1, NOTHING_KNOWN)]
+    later = dataclasses.replace(reserved(title="sweep"), starts_at=NOW + timedelta(minutes=30))
+    busy = leased_lane(queue=queue, waiting=2, reservations=[later], holder=holder(runs_into="R-2"))
+    free = lane("local/1", CardState.RESERVED, reservations=[reserved()])
+    rack = Rack(NOW, [HostLanes("local", "fake", None, NOW, True, None, [busy, free])], 2, None, "")
+    page = words(await read(Shown(rack=rack)))
+    window = f"{later.starts_at.astimezone(UTC):%H:%M}–{later.ends_at.astimezone(UTC):%H:%M} UTC"
+    assert "runs into R-2" in page
+    assert page.index("eval-sweep") < page.index("R-3 sweep ada ") < page.index("2 late claude-1")
+    assert window in page
+    assert "reserved for 6 min" in page
 
 
 async def test_the_summary_counts_what_the_lanes_show():

@@ -19,6 +19,7 @@ from warploom.store import (
     projects,
     queues,
     repairs,
+    reservations,
     sessions,
     task_lists,
     tasks,
@@ -26,7 +27,19 @@ from warploom.store import (
 )
 from warploom.store.database import PLANNING
 
-GROWING = ("task", "dependency", "queue", "lease", "lease_card", "session", "heartbeat", "event", "progress", "message")
+GROWING = (
+    "task",
+    "dependency",
+    "queue",
+    "lease",
+    "lease_card",
+    "session",
+    "heartbeat",
+    "event",
+    "progress",
+    "message",
+    "reservation",
+)
 HOT = {
     "queues heads": queues._HEADS,
     "queues places": queues._PLACES,
@@ -53,6 +66,12 @@ HOT = {
     "sessions touch": sessions._TOUCH,
     "sessions notices": sessions._READ_NOTICES,
     "cards read": cards._READ,
+    "reservations open": reservations._OPEN,
+    "reservations count": reservations._COUNT,
+    "reservations due": reservations._DUE,
+    "reservations begin": reservations._BEGIN,
+    "reservations end": reservations._END,
+    "reservations of cards": reservations._OF_CARDS,
     "hosts leases": hosts._LEASES,
     "hosts sessions": hosts._SESSIONS,
     "events after": events._AFTER,
@@ -120,6 +139,9 @@ insert into dependency (task_id, upstream_id)
 select n, n - far from generate_series(4, 30000) as n, generate_series(1, 3) as far;
 insert into event (kind, session_id, task_id) select 'lease.granted', 1 + n % 20000, n from generate_series(1, 20000) as n;
 insert into message (agent_id, session_id, sender, body, read_at) select agent_id, id, 'warploom', 'missed', now() from session;
+insert into reservation (card_id, agent_id, starts_at, ends_at, begun_at, over_at)
+select 1 + n % 32, 1 + n % 20000, now() - n * interval '2 hours', now() - n * interval '2 hours' + interval '1 hour', now(), now()
+from generate_series(1, 20000) as n;
 vacuum analyze;
 """
 

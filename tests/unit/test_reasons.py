@@ -7,8 +7,9 @@ import pytest
 
 from warploom.domain.cards import CardState, Condition, KnownCard, KnownHolder, Service
 from warploom.domain.etas import UNKNOWN, EtaWord, Pace, Span, at
-from warploom.domain.identifiers import CardId, HostId
+from warploom.domain.identifiers import AgentId, CardId, HostId, ReservationId, TaskId
 from warploom.domain.leases import LeaseState
+from warploom.domain.queues import Waiting
 from warploom.domain.reasons import (
     Ahead,
     blocker,
@@ -19,6 +20,7 @@ from warploom.domain.reasons import (
     tell_ahead,
     waiting_chain,
 )
+from warploom.domain.reservations import Booking
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 FREE = KnownCard(
@@ -59,6 +61,16 @@ HOLDER = KnownHolder(
 )
 
 
+BOOKING = Booking(
+    ReservationId(3), AgentId(9), "ada", "sweep", NOW - timedelta(minutes=10), NOW + timedelta(minutes=110)
+)
+LATER = replace(BOOKING, starts_at=NOW + timedelta(minutes=60), title=None)
+
+
+def waits(count: int = 1) -> Waiting:
+    return Waiting(TaskId(1), count, frozenset())
+
+
 def card(number: int = 1, **facts: Any) -> KnownCard:
     return replace(FREE, card=CardId(number), index=number - 1, **facts)
 
@@ -88,6 +100,10 @@ OFFERED = holder(state=LeaseState.OFFERED)
         ({"condition": Condition.SETTLING}, CardState.SETTLING),
         ({"condition": Condition.OCCUPIED}, CardState.OCCUPIED),
         ({"condition": Condition.GHOST}, CardState.GHOST),
+        ({"bookings": (BOOKING,)}, CardState.RESERVED),
+        ({"bookings": (BOOKING,), "condition": Condition.FOREIGN}, CardState.FOREIGN),
+        ({"bookings": (BOOKING,), "holder": HOLDER}, CardState.LEASED),
+        ({"bookings": (LATER,)}, CardState.FREE),
     ],
 )
 def test_a_card_is_summed_up_in_one_word(facts: dict[str, Any], state: CardState) -> None:
@@ -102,6 +118,7 @@ def test_a_card_is_summed_up_in_one_word(facts: dict[str, Any], state: CardState
         ({"holder": OVERDUE}, 5),
         ({"service": Service.DRAINED}, 9),
         ({"condition": Condition.FOREIGN}, 8),
+        ({"bookings": (BOOKING,)}, 10),
     ],
 )
 def test_a_state_says_since_when(facts: dict[str, Any], minutes: float) -> None:
@@ -182,8 +199,30 @@ AHEAD = [
 ]
 
 
+def test_a_card_says_for_whom_it_is_reserved_until_when_and_what_goes_before() -> None:
+    """Casebook C41."""
+    assert say_card(card(bookings=(BOOKING,)), NOW) == (
+        "Observed clear, and reserved for ada until 13:50 UTC (R-3) for 'sweep': until then only ada is granted it."
+    )
+    assert say_card(card(bookings=(LATER,)), NOW).endswith(
+        "say how many minutes you need: it is reserved for ada from 13:00 to 13:50 UTC (R-3), and only a run that ends "
+        "before that goes first."
+    )
+    assert say_card(card(bookings=(BOOKING,), holder=HOLDER), NOW).startswith(
+        "local/0 is held by L-42 'train bert' (claude-1), running into R-3 of ada (until 13:50 UTC), free in"
+    )
+    assert free_span(card(bookings=(BOOKING,)), NOW).latest == BOOKING.ends_at
+
+
+def test_a_held_card_that_is_reserved_later_names_both_reasons() -> None:
+    """Casebook C41."""
+    chain = waiting_chain([card(holder=HOLDER, bookings=(LATER,))], waits(), [], 0, NOW)
+    assert chain[0].startswith("local/0 is held by L-42")
+    assert chain[1].startswith("local/0 is reserved for ada from 13:00 to 13:50 UTC (R-3); say how long you need")
+
+
 def test_a_named_card_that_is_held_is_the_dominant_reason() -> None:
-    chain = waiting_chain([card(holder=HOLDER)], 1, AHEAD, 2, NOW)
+    chain = waiting_chain([card(holder=HOLDER)], waits(1), AHEAD, 2, NOW)
     assert chain[0].startswith("local/0 is held by L-42")
     assert chain[1] == "ahead of you: T-18 'eval-sweep' and T-91 'hotfix'"
     assert chain[2] == "T-18 'eval-sweep' (claude-2), waiting 41 min"
@@ -191,7 +230,9 @@ def test_a_named_card_that_is_held_is_the_dominant_reason() -> None:
 
 def test_of_several_cards_that_fit_the_one_that_is_free_first_is_told() -> None:
     later = holder(lease=43, expected_end=NOW + timedelta(minutes=90))
-    chain = waiting_chain([card(1, holder=later), card(2, holder=HOLDER), card(3, holder=OVERDUE)], 1, [], 0, NOW)
+    chain = waiting_chain(
+        [card(1, holder=later), card(2, holder=HOLDER), card(3, holder=OVERDUE)], waits(1), [], 0, NOW
+    )
     assert chain == [
         "no fitting card is free: local/1 is held by L-42 'train bert' (claude-1), free in ~48 min, "
         "declared from its holder's own estimate; 2 more are in use too"
@@ -199,20 +240,20 @@ def test_of_several_cards_that_fit_the_one_that_is_free_first_is_told() -> None:
 
 
 def test_a_clear_card_with_others_ahead_says_who_they_are() -> None:
-    assert waiting_chain([card()], 1, AHEAD[:1], 1, NOW)[0] == "ahead of you: T-18 'eval-sweep'"
+    assert waiting_chain([card()], waits(1), AHEAD[:1], 1, NOW)[0] == "ahead of you: T-18 'eval-sweep'"
 
 
 def test_more_than_three_ahead_are_counted() -> None:
-    assert waiting_chain([card()], 1, [*AHEAD, *AHEAD], 7, NOW)[0].endswith("and 4 more")
+    assert waiting_chain([card()], waits(1), [*AHEAD, *AHEAD], 7, NOW)[0].endswith("and 4 more")
 
 
 def test_every_named_card_that_is_missing_is_told() -> None:
-    chain = waiting_chain([card(1, holder=HOLDER), card(2, service=Service.DRAINED)], 2, [], 0, NOW)
+    chain = waiting_chain([card(1, holder=HOLDER), card(2, service=Service.DRAINED)], waits(2), [], 0, NOW)
     assert [line[:7] for line in chain] == ["local/0", "local/1"]
 
 
 def test_a_ticket_that_no_card_fits_any_more_says_so() -> None:
-    assert waiting_chain([], 1, [], 0, NOW) == ["no card that is known fits it any more"]
+    assert waiting_chain([], waits(1), [], 0, NOW) == ["no card that is known fits it any more"]
 
 
 def test_a_ticket_ahead_is_named_with_its_wait() -> None:

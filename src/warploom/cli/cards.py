@@ -90,7 +90,7 @@ def _change(text: str, change: _Change, yes: bool, as_json: bool) -> int:
             emit(preview)
             return Exit.DONE
         say(_lines(preview))
-        if not _agreed(card):
+        if not agreed(card):
             note("Nothing was changed.")
             return Exit.REFUSED
     answer = reach.call(lambda client: change(client, card, False))
@@ -98,9 +98,10 @@ def _change(text: str, change: _Change, yes: bool, as_json: bool) -> int:
     return Exit.DONE
 
 
-def _agreed(card: str) -> bool:
+def agreed(what: str) -> bool:
+    """Ask whether to go on; no when nobody can be asked."""
     if not sys.stdin.isatty():
-        note(f"Nobody can be asked here; add --yes to do this to {card}.")
+        note(f"Nobody can be asked here; add --yes to do this to {what}.")
         return False
     return typer.confirm("Do this?", default=False, err=True)
 

@@ -9,15 +9,18 @@ from rich.text import Text
 
 from warploom.cli.answers import when
 from warploom.cli.columns import column, cut
+from warploom.cli.moments import window_text
 from warploom.cli.output import inert
-from warploom.domain.cards import GLYPHS, CardLane, CardState, HostLanes, QueuePlace, Rack, Service
+from warploom.domain.cards import GLYPHS, CardLane, CardState, HostLanes, QueuePlace, Rack, Service, line_up
 from warploom.domain.etas import EtaView, EtaWord
 from warploom.domain.leases import Holder, Label, LeaseState
+from warploom.domain.reservations import ReservationView
 from warploom.domain.texts import spoken_duration
 
 LEAST_WIDTH: Final = 60
 _STYLES: Final = {
     CardState.FREE: "green",
+    CardState.RESERVED: "magenta",
     CardState.LEASED: "cyan",
     CardState.OFFERED: "cyan",
     CardState.SETTLING: "cyan",
@@ -68,7 +71,7 @@ def _lane_lines(lane: CardLane, now: datetime, width: int) -> list[Text]:
     lines = _card_lines(lane, now, width)
     if lane.state in _UNREADABLE or (lane.holder is None and lane.state is not CardState.FREE):
         lines.append(Text(_DEEP + cut(lane.say, width - len(_DEEP))))
-    lines.extend(_queue_lines(lane.queue, width))
+    lines.extend(_queue_lines(lane, now, width))
     if lane.waiting > len(lane.queue):
         lines.append(Text(f"{_DEEP}… and {lane.waiting - len(lane.queue)} more", "bright_black"))
     return lines
@@ -93,6 +96,7 @@ def _card_lines(lane: CardLane, now: datetime, width: int) -> list[Text]:
 
 def _who_and_how_far(holder: Holder, service: Service) -> str:
     labels = [label.value for label in holder.labels if label is not Label.OVERDUE]
+    labels += [f"runs into {holder.runs_into}"] if holder.runs_into else []
     labels += [service.value] if service is not Service.IN_SERVICE else []
     return _DOT.join(map(inert, [holder.agent, *_steps(holder), *labels]))
 
@@ -111,7 +115,23 @@ def _ending(holder: Holder, free: EtaView) -> str:
     return f"free {when(free.text)}  {free.word.value}"
 
 
-def _queue_lines(queue: Sequence[QueuePlace], width: int) -> list[Text]:
+def _queue_lines(lane: CardLane, now: datetime, width: int) -> list[Text]:
+    """Draw the places of a queue, and what is reserved among them, in order of time."""
+    places = dict(zip((place.ticket for place in lane.queue), _place_lines(lane.queue, width), strict=True))
+    return [
+        places[each.ticket] if isinstance(each, QueuePlace) else _reservation_line(each, now, width)
+        for each in line_up(lane.queue, lane.reservations)
+    ]
+
+
+def _reservation_line(reservation: ReservationView, now: datetime, width: int) -> Text:
+    title = f"  {inert(reservation.title)}" if reservation.title else ""
+    window = window_text(reservation.starts_at, reservation.ends_at, now)
+    text = f"{GLYPHS[CardState.RESERVED]}  {reservation.reservation}  {inert(reservation.agent)}  {window}{title}"
+    return Text(_DEEP + cut(text, width - len(_DEEP)), _STYLES[CardState.RESERVED])
+
+
+def _place_lines(queue: Sequence[QueuePlace], width: int) -> list[Text]:
     """Draw the places of a queue in columns; where there is too little room, the titles are shortened."""
     heads = [f"{_DEEP}{place.place:<2} {place.ticket}  " for place in queue]
     agents = column([cut(place.agent, _WIDEST_AGENT) for place in queue])

@@ -117,6 +117,7 @@ def _timeless(rack: Rack) -> str:
             lane.card,
             lane.state,
             lane.holder and (lane.holder.lease, lane.holder.step),
+            [reservation.reservation for reservation in lane.reservations],
             [place.ticket for place in lane.queue],
         )
         for host in rack.hosts

@@ -10,6 +10,7 @@ from warploom.client.hosts import HostCalls
 from warploom.client.messages import MessageCalls
 from warploom.client.projects import ProjectCalls
 from warploom.client.repairs import RepairCalls
+from warploom.client.reservations import ReservationCalls
 from warploom.client.sessions import SessionCalls
 from warploom.client.tasks import TaskCalls
 
@@ -24,6 +25,7 @@ class Client(
     MessageCalls,
     SessionCalls,
     CardCalls,
+    ReservationCalls,
     HostCalls,
     EventCalls,
     HealthCalls,

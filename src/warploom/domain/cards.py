@@ -1,5 +1,6 @@
 """Cards: three independent facts (service, condition, lease) and the one word that sums them up."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -8,6 +9,7 @@ from typing import Final
 from warploom.domain.etas import EtaView, Pace
 from warploom.domain.identifiers import CardId, HostId
 from warploom.domain.leases import SESSION_SILENCE, Holder, LeaseState
+from warploom.domain.reservations import Booking, ReservationView
 
 IDLE_TIME: Final = timedelta(minutes=10)
 """How long a held card must hardly be used before anybody is told."""
@@ -39,6 +41,7 @@ class CardState(StrEnum):
     """The one word a lane shows, derived from service, condition, lease and the age of the survey."""
 
     FREE = "free"
+    RESERVED = "reserved"
     LEASED = "leased"
     OFFERED = "offered"
     OVERDUE = "overdue"
@@ -56,6 +59,7 @@ class CardState(StrEnum):
 
 GLYPHS: dict[CardState, str] = {
     CardState.FREE: "○",
+    CardState.RESERVED: "◇",
     CardState.LEASED: "●",
     CardState.OFFERED: "◐",
     CardState.OVERDUE: "⧗",
@@ -107,6 +111,17 @@ class QueuePlace:
     starts: EtaView
 
 
+def line_up(queue: Sequence[QueuePlace], reservations: Sequence[ReservationView]) -> list[QueuePlace | ReservationView]:
+    """Put the places of a queue and what is reserved into one order of time; a start that nobody knows comes last."""
+    line: list[QueuePlace | ReservationView] = list(queue)
+    for each in reversed(reservations):
+        later = (
+            n for n, place in enumerate(queue) if not place.starts.soonest or place.starts.soonest > each.starts_at
+        )
+        line.insert(next(later, len(queue)), each)
+    return line
+
+
 @dataclass(frozen=True, slots=True)
 class CardLane:
     """One card as every door shows it: now, and its queue (the first few places; `waiting` counts all)."""
@@ -132,6 +147,8 @@ class CardLane:
     free: EtaView
     read_at: datetime | None = None
     """When memory, utilisation and processes were read, where the card has not answered since; None where they are of now."""
+    reservations: list[ReservationView] = field(default_factory=list[ReservationView])
+    """Those that are current or begin within a day, in order of time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +243,8 @@ class KnownCard:
     """When it last answered: its memory, utilisation and processes are of then. None when it never did."""
     idle_since: datetime | None = None
     """Since when its holder has hardly used it, where the driver tells how much it is used."""
+    bookings: tuple[Booking, ...] = ()
+    """What is reserved from now on, in order of time."""
 
     @property
     def name(self) -> str:

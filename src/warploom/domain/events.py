@@ -53,6 +53,10 @@ class EventKind(StrEnum):
     CARD_XID = "card.xid"
     CARD_QUARANTINED = "card.quarantined"
     CARD_CLEARED = "card.cleared"
+    RESERVATION_MADE = "reservation.made"
+    RESERVATION_BEGUN = "reservation.begun"
+    RESERVATION_OVER = "reservation.over"
+    RESERVATION_GIVEN_UP = "reservation.given_up"
     HOST_FOUND = "host.found"
     HOST_SILENT = "host.silent"
     HOST_BACK = "host.back"
@@ -106,6 +110,10 @@ SENTENCES: dict[EventKind, str] = {
     EventKind.CARD_XID: "the driver told of {xids} on {cards}",
     EventKind.CARD_QUARANTINED: "{agent} quarantines {cards}: {reason}",
     EventKind.CARD_CLEARED: "{agent} cleared {cards} of its faults: it is back in service",
+    EventKind.RESERVATION_MADE: "{agent} reserved {cards} {window} ({reservation})",
+    EventKind.RESERVATION_BEGUN: "{reservation} begins: {cards} is {agent}'s {window}",
+    EventKind.RESERVATION_OVER: "{reservation} of {agent} on {cards} is over",
+    EventKind.RESERVATION_GIVEN_UP: "{by} gave up {reservation} of {agent} on {cards}",
     EventKind.HOST_FOUND: "host {host} reported for the first time",
     EventKind.HOST_SILENT: "host {host} has been silent for {silent}: nothing is granted there",
     EventKind.HOST_BACK: "host {host} is back",

@@ -1,4 +1,4 @@
-"""The short numbers people and models say: T-17 is a task or ticket, L-42 a lease, M-3 a message."""
+"""The short numbers people and models say: T-17 is a task or ticket, L-42 a lease, M-3 a message, R-3 a reservation."""
 
 import re
 from typing import NewType
@@ -13,9 +13,10 @@ CardId = NewType("CardId", int)
 TaskId = NewType("TaskId", int)
 LeaseId = NewType("LeaseId", int)
 MessageId = NewType("MessageId", int)
+ReservationId = NewType("ReservationId", int)
 
 _LARGEST = 2**63 - 1
-_SHAPES = {letter: re.compile(rf"{letter}-?([1-9][0-9]{{0,18}})", re.ASCII | re.IGNORECASE) for letter in "TLS"}
+_SHAPES = {letter: re.compile(rf"{letter}-?([1-9][0-9]{{0,18}})", re.ASCII | re.IGNORECASE) for letter in "TLSR"}
 
 
 def _parse(letter: str, noun: str, text: str) -> int:
@@ -49,6 +50,11 @@ def parse_session(text: str) -> SessionId:
     return SessionId(_parse("S", "session", text))
 
 
+def parse_reservation(text: str) -> ReservationId:
+    """Read `R-3`, raising MalformedInput for anything else."""
+    return ReservationId(_parse("R", "reservation", text))
+
+
 def ticket_name(task: int) -> str:
     """Write a task's number as people say it."""
     return f"T-{task}"
@@ -70,3 +76,8 @@ def session_name(session: int) -> str:
 def message_name(message: int) -> str:
     """Write a message's number as people say it."""
     return f"M-{message}"
+
+
+def reservation_name(reservation: int) -> str:
+    """Write a reservation's number as people say it."""
+    return f"R-{reservation}"

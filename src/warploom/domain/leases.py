@@ -213,6 +213,8 @@ class Holder:
     labels: list[Label]
     clocks: list[Clock]
     eta: EtaView
+    runs_into: str | None = None
+    """The reservation of somebody else in whose window it still runs, such as R-3."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from warploom.domain.cards import CardState, Condition, KnownCard, KnownHolder, Service
-from warploom.domain.etas import UNKNOWN, Span, at, run_end, show_eta
+from warploom.domain.etas import UNKNOWN, EtaWord, Span, at, run_end, show_eta
 from warploom.domain.identifiers import lease_name, ticket_name
 from warploom.domain.leases import LeaseState
+from warploom.domain.queues import Waiting
+from warploom.domain.reservations import SHOWN_AHEAD, Booking, barrier, booking_at, say_barrier, spoken_window
 from warploom.domain.texts import spoken_duration, spoken_list, spoken_memory
 
 _CONDITION_STATES = {
@@ -41,11 +43,15 @@ def card_state(card: KnownCard, now: datetime) -> CardState:
         return CardState.QUARANTINED
     if card.service in (Service.DRAINING, Service.DRAINED):
         return CardState.DRAINED
+    if card.condition is Condition.CLEAR and booking_at(card.bookings, now) is not None:
+        return CardState.RESERVED
     return _CONDITION_STATES[card.condition]
 
 
 def state_since(card: KnownCard, state: CardState) -> datetime:
     """Return since when a card is in the state that `card_state` gave."""
+    if state is CardState.RESERVED:
+        return card.bookings[0].starts_at
     if card.holder is not None and state in (CardState.LEASED, CardState.OFFERED, CardState.OVERDUE):
         overdue = card.holder.expected_end if state is CardState.OVERDUE else None
         return overdue or card.holder.granted_at
@@ -55,10 +61,19 @@ def state_since(card: KnownCard, state: CardState) -> datetime:
 
 
 def free_span(card: KnownCard, now: datetime) -> Span:
-    """Estimate when a card is free: now, at its holder's end, or unknown."""
+    """Estimate when a card is free: now, at its holder's end, at the end of its reservation, or unknown."""
     if card.holder is not None:
         return run_end(card.holder.pace, card.holder.expected_end, now)
+    booking = booking_at(card.bookings, now)
+    if card.is_grantable and booking is not None:
+        return Span(EtaWord.DECLARED, booking.ends_at, booking.ends_at)
     return at(now) if card.is_grantable else UNKNOWN
+
+
+def run_into(card: KnownCard, now: datetime) -> Booking | None:
+    """Return the reservation of somebody else in whose window a card's holder still runs."""
+    booking = booking_at(card.bookings, now)
+    return booking if booking and card.holder and card.holder.agent != booking.agent_name else None
 
 
 def blocker(card: KnownCard, now: datetime) -> str | None:
@@ -75,9 +90,21 @@ def say_card(card: KnownCard, now: datetime) -> str:
     held = blocker(card, now)
     if held is not None:
         return f"{held}."
+    ask = f'gpu_request(device="{card.name}") or `warploom run --card {card.name} -- …`'
+    coming = next((each for each in card.bookings if each.starts_at < now + SHOWN_AHEAD), None)
+    if coming is None:
+        return f"Observed clear. Ask for it with {ask}."
+    if coming.is_current(now):
+        return f"Observed clear, and {_reserved(coming, now)}: until then only {coming.agent_name} is granted it."
     return (
-        f'Observed clear. Ask for it with gpu_request(device="{card.name}") or `warploom run --card {card.name} -- …`.'
+        f"Observed clear. Ask for it with {ask}, and say how many minutes you need: it is {_reserved(coming, now)}, and "
+        "only a run that ends before that goes first."
     )
+
+
+def _reserved(booking: Booking, now: datetime) -> str:
+    title = f" for '{booking.title}'" if booking.title else ""
+    return f"reserved for {booking.agent_name} {spoken_window(booking, now)} ({booking.name}){title}"
 
 
 def _detail(card: KnownCard) -> str:
@@ -97,6 +124,9 @@ def _say_held(card: KnownCard, now: datetime) -> str:
     idle = card.idle_time(now)
     if idle is not None:
         who += f", hardly used for {spoken_duration(idle)}"
+    into = run_into(card, now)
+    if into is not None:
+        who += f", running into {into.name} of {into.agent_name} ({spoken_window(into, now)})"
     after = _after(card)
     if eta.minutes is None:
         return f"{who}, free at an unknown time{after}"
@@ -186,17 +216,16 @@ def tell_ahead(ticket: Ahead, now: datetime) -> str:
 
 
 def waiting_chain(
-    cards: Sequence[KnownCard], count: int, ahead: Sequence[Ahead], places_ahead: int, now: datetime
+    cards: Sequence[KnownCard], ticket: Waiting, ahead: Sequence[Ahead], places_ahead: int, now: datetime
 ) -> list[str]:
     """Say everything that stands between a ticket and its cards, the dominant reason first.
 
-    `cards` are those it may use and `count` how many it needs; `ahead` the nearest tickets before it, of
-    `places_ahead` in all.
+    `cards` are those it may use; `ahead` the nearest tickets before it, of `places_ahead` in all.
     """
     if not cards:
         return ["no card that is known fits it any more"]
-    held = [(card, said) for card in cards if (said := blocker(card, now)) is not None]
-    chain = _card_reasons(cards, count, held, now)
+    held = [(card, said) for card in cards if (said := blocker(card, now) or _barred(card, ticket, now)) is not None]
+    chain = _card_reasons(cards, ticket.count, held, now)
     if places_ahead:
         names = spoken_list([f"{ticket_name(each.task)} '{each.title}'" for each in ahead[:3]])
         more = f" and {places_ahead - 3} more" if places_ahead > 3 else ""
@@ -204,7 +233,16 @@ def waiting_chain(
     if not chain:
         chain.append("the card was just freed and is being granted")
     chain.extend(tell_ahead(each, now) for each in ahead)
+    if len(cards) == ticket.count:
+        chain.extend(said for card, _ in held if (said := _barred(card, ticket, now)) is not None and said not in chain)
     return chain
+
+
+def _barred(card: KnownCard, ticket: Waiting, now: datetime) -> str | None:
+    """Say which reservation of somebody else a ticket's run would run into, once its card is free."""
+    start = free_span(card, now).soonest if card.holder else None
+    booking = barrier(card.bookings, ticket.agent, start or now, ticket.run)
+    return say_barrier(card.name, booking, ticket.run, now) if booking else None
 
 
 def _card_reasons(

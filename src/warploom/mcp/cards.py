@@ -54,9 +54,12 @@ def _lane(lane: CardLane) -> dict[str, Any]:
                 "step": holder.step,
                 "total": holder.total,
                 "labels": [label.value for label in holder.labels],
+                "runs_into": holder.runs_into,
             }
         )
         about |= {"free_in": lane.free.text, "eta_source": lane.free.word.value}
+    if lane.reservations:
+        about["reservations"] = plain(lane.reservations)
     if lane.waiting:
         about["waiting"] = lane.waiting
         about["queue"] = [

@@ -1,9 +1,10 @@
-"""Forgets old events and long-gone sessions, a little at a time."""
+"""Forgets old events, old reservations and long-gone sessions, a little at a time."""
 
 from datetime import timedelta
 
 from warploom.orchestrator.reach import Reach
 from warploom.store.events import prune_events
+from warploom.store.reservations import prune_reservations
 from warploom.store.sessions import prune_sessions
 
 NAME = "pruner"
@@ -16,4 +17,5 @@ async def run_once(reach: Reach) -> int:
     """Delete one batch of what is past its time; return how many rows went."""
     async with reach.database.connection() as conn:
         events = await prune_events(conn, reach.event_time, _BATCH)
-        return events + await prune_sessions(conn, _SESSION_AGE, _BATCH)
+        reservations = await prune_reservations(conn, reach.event_time, _BATCH)
+        return events + reservations + await prune_sessions(conn, _SESSION_AGE, _BATCH)

@@ -6,6 +6,7 @@ from datetime import timedelta
 from warploom.services.hosts import HostService
 from warploom.services.leases import LeaseService
 from warploom.services.repairs import RepairService
+from warploom.services.reservations import ReservationService
 from warploom.services.tickets import TicketService
 from warploom.store.database import Database
 
@@ -19,4 +20,5 @@ class Reach:
     hosts: HostService
     tickets: TicketService
     repairs: RepairService
+    reservations: ReservationService
     event_time: timedelta

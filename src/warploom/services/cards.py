@@ -22,8 +22,9 @@ from warploom.domain.etas import UNKNOWN, Span, run_end, show_eta
 from warploom.domain.events import EventKind
 from warploom.domain.identifiers import CardId, TaskId, lease_name, session_name, ticket_name
 from warploom.domain.leases import Holder, Label, ProcessCount, three_clocks
-from warploom.domain.queues import forecast
-from warploom.domain.reasons import card_state, free_span, is_overdue, say_card, state_since
+from warploom.domain.queues import forecast, is_put_back
+from warploom.domain.reasons import card_state, free_span, is_overdue, run_into, say_card, state_since
+from warploom.domain.reservations import SHOWN_AHEAD, show_booking
 from warploom.domain.sessions import Actor
 from warploom.domain.texts import REASON_LIMIT, one_line, optional_line, spoken_duration
 from warploom.domain.tickets import card_by_name
@@ -235,11 +236,17 @@ def _lane(card: KnownCard, scene: _Scene) -> CardLane:
         queue=_queue(card, scene),
         waiting=scene.lengths.get(card.card, 0),
         free=show_eta(free_span(card, scene.now), scene.now),
+        reservations=[
+            show_booking(each, card.name, scene.now)
+            for each in card.bookings
+            if each.starts_at <= scene.now + SHOWN_AHEAD
+        ],
     )
 
 
 def _queue(card: KnownCard, scene: _Scene) -> list[QueuePlace]:
-    mine = [head for head in scene.heads if card.card in head.waiting.candidates][:SHOWN_PLACES]
+    mine = [head for head in scene.heads if card.card in head.waiting.candidates]
+    mine = sorted(mine, key=lambda head: is_put_back(head.waiting.agent, card.bookings, scene.now))[:SHOWN_PLACES]
     return [
         QueuePlace(
             ticket=ticket_name(head.waiting.task),
@@ -264,6 +271,7 @@ def _holder(card: KnownCard, held: KnownHolder, waiting: int, now: datetime) -> 
         labels.append(Label.IDLE)
     if card.is_unattended(now):
         labels.append(Label.UNATTENDED)
+    into = run_into(card, now)
     return Holder(
         lease=lease_name(held.lease),
         ticket=ticket_name(held.task),
@@ -282,4 +290,5 @@ def _holder(card: KnownCard, held: KnownHolder, waiting: int, now: datetime) -> 
         labels=labels,
         clocks=clocks,
         eta=show_eta(run_end(pace, held.expected_end, now), now),
+        runs_into=into.name if into else None,
     )

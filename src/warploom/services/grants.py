@@ -1,7 +1,7 @@
 """Grants: decided inside the change that made them possible, by whoever made it."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from warploom.domain.cards import Condition, KnownCard, Service
@@ -37,7 +37,13 @@ class Round:
 def slots_of(cards: Sequence[KnownCard], now: datetime) -> list[Slot]:
     """Present the cards in service to the queue's rules; nobody can tell when one that people took out comes back."""
     return [
-        Slot(card.card, card.host_id, card.is_grantable, None if card.is_grantable else free_span(card, now))
+        Slot(
+            card.card,
+            card.host_id,
+            card.is_grantable,
+            None if card.is_grantable else free_span(card, now),
+            card.bookings,
+        )
         for card in cards
         if card.service is Service.IN_SERVICE and card.condition is not Condition.GONE
     ]
@@ -54,7 +60,9 @@ async def grant_possible(change: Change, times: GrantTimes, look: Round, now: da
         return []
     heads = await queue_store.read_heads(change.conn, look.hosts)
     last = set(look.passed_over)
-    waiting = sorted((head.waiting for head in heads), key=lambda ticket: ticket.task in last)
+    leads = {look.present: timedelta()}
+    tickets = [replace(each.waiting, lead=leads.get(each.waiting.task, times.offer)) for each in heads]
+    waiting = sorted(tickets, key=lambda ticket: ticket.task in last)
     made: list[Granted] = []
     by_card = {card.card: card for card in cards}
     resources = {head.waiting.task: head.resources for head in heads}

@@ -20,9 +20,10 @@ from warploom.domain.leases import (
     run_length,
 )
 from warploom.domain.messages import WARPLOOM
+from warploom.domain.reservations import spoken_window
 from warploom.domain.sessions import Actor
 from warploom.domain.tasks import TaskKind, TaskState
-from warploom.domain.texts import REASON_LIMIT, one_line, spoken_duration
+from warploom.domain.texts import REASON_LIMIT, one_line, spoken_duration, spoken_list
 from warploom.domain.tickets import CardNeed, room_for
 from warploom.services.changes import Change, Changes, names, repeated
 from warploom.services.grants import GrantTimes, Round, grant_possible
@@ -30,6 +31,7 @@ from warploom.store import cards as card_store
 from warploom.store import claims as claim_store
 from warploom.store import leases as lease_store
 from warploom.store import queues as queue_store
+from warploom.store import reservations as reservation_store
 from warploom.store import sessions as session_store
 from warploom.store import tasks as task_store
 from warploom.store import tickets as ticket_store
@@ -76,7 +78,8 @@ class LeaseService:
             facts = _facts(held) | {"minutes": f"{minutes:g}", "reason": why}
             _tell(change, EventKind.LEASE_EXTENDED, held, facts)
             held = await _get(change.conn, lease)
-        return _answer(held, "Those who wait see the new end.")
+            into = await _run_into(change.conn, held)
+        return _answer(held, f"Those who wait see the new end.{into}")
 
     @repeated
     async def report(self, lease: LeaseId, step: int, total: int | None, actor: Actor | None = None) -> LeaseAnswer:
@@ -344,6 +347,20 @@ async def _lost(conn: Connection, lease: LeaseId) -> LeaseLost:
     fate = await lease_store.fate_of(conn, lease)
     assert fate is not None
     return lease_lost(fate)
+
+
+async def _run_into(conn: Connection, held: Lease) -> str:
+    """Say which reservations of others a lease's declared end lies within or behind; empty for none."""
+    if held.expected_end is None:
+        return ""
+    into = [
+        f"{each.booking.name} ({each.booking.agent_name}, {spoken_window(each.booking, held.now)})"
+        for each in await reservation_store.reservations_of(conn, held.cards)
+        if each.booking.agent != held.agent and each.booking.starts_at < held.expected_end
+    ]
+    if not into:
+        return ""
+    return f" It runs into {spoken_list(into)}: nothing is taken from you, but be done before if you can."
 
 
 def _require_own(actor: Actor, held: Lease) -> None:

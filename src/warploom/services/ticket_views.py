@@ -6,10 +6,11 @@ from dataclasses import replace
 from warploom.domain.buses import cuda_numbers
 from warploom.domain.cards import KnownCard
 from warploom.domain.etas import UNKNOWN, Span, show_eta
-from warploom.domain.identifiers import CardId, HostId, lease_name, ticket_name
+from warploom.domain.identifiers import HostId, lease_name, ticket_name
 from warploom.domain.leases import END_SENTENCES, HeldCard, LeaseState, exports, unnumbered
-from warploom.domain.queues import forecast
+from warploom.domain.queues import Waiting, forecast, is_put_back
 from warploom.domain.reasons import Ahead, waiting_chain
+from warploom.domain.reservations import barrier, booking_at
 from warploom.domain.standings import Standing, TicketAnswer
 from warploom.domain.task_answers import TaskLine
 from warploom.domain.tasks import TaskKind, TaskState
@@ -74,9 +75,9 @@ async def _show_waiting(conn: Connection, ticket: Ticket, cards: Sequence[KnownC
     places = await queue_store.places_of(conn, ticket.task)
     starts = _start_of(ticket, cards, hosts, heads)
     await ticket_store.promise_start(conn, ticket.task, starts)
-    place = min(places.values(), default=1)
-    ahead = _ahead(ticket, heads, candidates)
-    chain = waiting_chain(fitting, ticket.need_count, ahead[:5], place - 1, ticket.now)
+    place = min((_place(places.get(card.card, 1), ticket, card, heads) for card in fitting), default=1)
+    ahead = _ahead(ticket, heads, fitting)
+    chain = waiting_chain(fitting, _waiting(ticket), ahead[:5], place - 1, ticket.now)
     name = ticket_name(ticket.task)
     return TicketAnswer(
         ticket=name,
@@ -88,7 +89,7 @@ async def _show_waiting(conn: Connection, ticket: Ticket, cards: Sequence[KnownC
         reason=chain[0],
         chain=chain,
         starts=show_eta(starts, ticket.now),
-        also_free=_also_free(cards, candidates, heads),
+        also_free=_also_free(ticket, cards, heads),
         next=(
             f"Run `warploom wait {name}` in the background and end your turn; it exits when "
             f"{'the card is' if ticket.need_count == 1 else 'the cards are'} yours. "
@@ -102,18 +103,41 @@ def _start_of(ticket: Ticket, cards: Sequence[KnownCard], hosts: list[HostId], h
     return forecast(slots, [head.waiting for head in heads], ticket.now).get(ticket.task, UNKNOWN)
 
 
-def _ahead(ticket: Ticket, heads: list[Head], candidates: set[CardId]) -> list[Ahead]:
-    own = (ticket.order_key, ticket.task)
+def _waiting(ticket: Ticket) -> Waiting:
+    return Waiting(ticket.task, ticket.need_count, frozenset(ticket.candidates), ticket.run, ticket.agent)
+
+
+def _place(place: int, ticket: Ticket, card: KnownCard, heads: list[Head]) -> int:
+    """Correct a place by age for a card that is reserved now: its owner's tickets stand before all others."""
+    booking = booking_at(card.bookings, ticket.now)
+    if booking is None:
+        return place
+    owners = [head for head in heads if head.waiting.agent == booking.agent and card.card in head.waiting.candidates]
+    older = sum((head.order_key, head.waiting.task) < (ticket.order_key, ticket.task) for head in owners)
+    return 1 + older if ticket.agent == booking.agent else place + len(owners) - older
+
+
+def _ahead(ticket: Ticket, heads: list[Head], cards: Sequence[KnownCard]) -> list[Ahead]:
     return [
         Ahead(head.waiting.task, head.title, head.agent, head.ready_at)
         for head in heads
-        if (head.order_key, head.waiting.task) < own and head.waiting.candidates & candidates
+        if any(card.card in head.waiting.candidates and _is_before(head, ticket, card) for card in cards)
     ]
 
 
-def _also_free(cards: Sequence[KnownCard], candidates: set[CardId], heads: list[Head]) -> list[str]:
-    wanted = {card for head in heads for card in head.waiting.candidates}
-    return [card.name for card in cards if card.is_grantable and card.card not in candidates | wanted][:8]
+def _is_before(head: Head, ticket: Ticket, card: KnownCard) -> bool:
+    is_late, am_late = (is_put_back(each, card.bookings, ticket.now) for each in (head.waiting.agent, ticket.agent))
+    return (is_late, head.order_key, head.waiting.task) < (am_late, ticket.order_key, ticket.task)
+
+
+def _also_free(ticket: Ticket, cards: Sequence[KnownCard], heads: list[Head]) -> list[str]:
+    wanted = {card for head in heads for card in head.waiting.candidates} | set(ticket.candidates)
+    free = [
+        card
+        for card in cards
+        if card.is_grantable and barrier(card.bookings, ticket.agent, ticket.now, ticket.run) is None
+    ]
+    return [card.name for card in free if card.card not in wanted][:8]
 
 
 def show_plainly(ticket: Ticket, state: Standing, reason: str, next_step: str) -> TicketAnswer:

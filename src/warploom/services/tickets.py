@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from warploom.bus.hints import POLL_SECONDS
 from warploom.domain.cards import KnownCard
@@ -250,9 +251,22 @@ class TicketService:
             task = await ticket_store.find_ticket(conn, actor, request.purpose)
         if task is None:
             return await self.request(actor, request)
-        if (await self._read(task)).is_parked:
+        ticket = await self._read(task)
+        if ticket.is_parked:
             await self._resume(actor, task)
+        if request.run is not None and ticket.run is None:
+            await self._bound(task, request.run)
         return replace(await self.explain(actor, task), deduplicated=True)
+
+    @repeated
+    async def _bound(self, task: TaskId, run: timedelta) -> None:
+        """Note how long a waiting ticket's run will take, which may let it go before others or before a reservation."""
+        async with self._changes.begin() as change:
+            hosts = await ticket_store.hosts_of_cards(change.conn, (await _get(change.conn, task)).candidates)
+            await card_store.lock_cards(change.conn, hosts)
+            if await ticket_store.bound_ticket(change.conn, task, run):
+                now = await read_clock(change.conn)
+                await grant_possible(change, self._rules.times, Round(hosts, present=task), now)
 
     @repeated
     async def _resume(self, actor: Actor, task: TaskId) -> None:

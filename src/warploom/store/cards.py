@@ -6,8 +6,9 @@ from typing import Any, Final, LiteralString
 
 from warploom.domain.cards import Condition, KnownCard, KnownHolder, Owner, ProcessView, Service
 from warploom.domain.etas import Pace
-from warploom.domain.identifiers import CardId, HostId
+from warploom.domain.identifiers import AgentId, CardId, HostId, ReservationId
 from warploom.domain.leases import LeaseState
+from warploom.domain.reservations import Booking
 from warploom.store.database import Connection, Record
 
 _LOCK: Final[LiteralString] = "select id from card where host_id = any($1::bigint[]) order by id for no key update"
@@ -22,7 +23,13 @@ select card.id, card.host_id, host.name as host, card.index, card.uuid, card.mod
   lease.id as lease_id, lease.task_id, task.title, task.kind <> 'gpu' as is_task, agent.name as agent,
   lease.session_id, session.client, session.directory,
   lease.state::text as lease_state, lease.granted_at, lease.expires_at, lease.expected_end, heartbeat.seen_at,
-  progress.step, progress.total, progress.rate, progress.spread, progress.reported_at
+  progress.step, progress.total, progress.rate, progress.spread, progress.reported_at,
+  array(
+    select row(reservation.id, owner.id, owner.name, reservation.title, reservation.starts_at, reservation.ends_at)
+    from reservation join agent as owner on owner.id = reservation.agent_id
+    where reservation.card_id = card.id and reservation.given_up_at is null and reservation.ends_at > clock_now()
+    order by reservation.ends_at
+  ) as bookings
 from card
 join host on host.id = card.host_id
 left join lease_card on lease_card.card_id = card.id and lease_card.live
@@ -158,6 +165,10 @@ def _card(row: Record) -> KnownCard:
         idle_since=row["idle_since"],
         read_at=row["read_at"],
         holder=_holder(row) if row["lease_id"] is not None else None,
+        bookings=tuple(
+            Booking(ReservationId(number), AgentId(agent), name, title, starts_at, ends_at)
+            for number, agent, name, title, starts_at, ends_at in row["bookings"]
+        ),
     )
 
 

@@ -19,8 +19,21 @@ with heads as (
     select queue.task_id from queue where queue.card_id = card.id order by queue.order_key, queue.task_id limit $2
   ) as head
   where card.host_id = any($1::bigint[])
+  union
+  select own.task_id
+  from card
+  join reservation on reservation.card_id = card.id
+  cross join lateral (
+    select queue.task_id
+    from task join queue on queue.task_id = task.id and queue.card_id = card.id
+    where task.agent_id = reservation.agent_id and task.state in ('ready', 'claimed', 'blocked')
+    order by queue.order_key, queue.task_id
+    limit $2
+  ) as own
+  where card.host_id = any($1::bigint[]) and reservation.given_up_at is null and reservation.ends_at > clock_now()
+    and reservation.starts_at <= clock_now()
 )
-select task.id, task.need_count, task.run_time, task.title, agent.name as agent, task.priority, task.ready_at,
+select task.id, task.need_count, task.run_time, task.title, task.agent_id, agent.name as agent, task.priority, task.ready_at,
   task.order_key, task.need_resources, array(select queue.card_id from queue where queue.task_id = task.id) as candidates
 from heads
 join task on task.id = heads.task_id
@@ -153,11 +166,20 @@ class OpenNeed:
 
 
 async def read_heads(conn: Connection, hosts: Sequence[HostId], depth: int = DEPTH) -> list[Head]:
-    """Read the first `depth` tickets of each card's queue on these hosts, all in one order: stored key, then number."""
+    """Read the first `depth` tickets of each card's queue on these hosts, all in one order: stored key, then number.
+
+    With those of the agent for whom a card is reserved now, wherever they stand.
+    """
     rows = await conn.fetch(_HEADS, list(hosts), depth)
     return [
         Head(
-            Waiting(TaskId(row["id"]), row["need_count"], frozenset(map(CardId, row["candidates"])), row["run_time"]),
+            Waiting(
+                TaskId(row["id"]),
+                row["need_count"],
+                frozenset(map(CardId, row["candidates"])),
+                row["run_time"],
+                AgentId(row["agent_id"]),
+            ),
             row["title"],
             row["agent"],
             row["priority"],

@@ -87,6 +87,10 @@ _STAND_BEHIND: Final[LiteralString] = """
 update task set order_key = greatest(order_key, $2::timestamptz + interval '1 microsecond') where id = $1 and state = 'ready'
 """
 
+_BOUND: Final[LiteralString] = """
+update task set run_time = $2 where id = $1 and state = 'ready' and run_time is null returning id
+"""
+
 _PROMISE: Final[LiteralString] = """
 update task set promised_start = $2, promised_word = $3 where id = $1 and state = 'ready' and promised_word is null
 """
@@ -205,6 +209,11 @@ async def stand_behind(conn: Connection, task: TaskId, place: datetime) -> None:
 async def resume_ticket(conn: Connection, task: TaskId) -> bool:
     """Make a parked ticket ready again, at its original age."""
     return await conn.fetchval(_RESUME, task) is not None
+
+
+async def bound_ticket(conn: Connection, task: TaskId, run: timedelta) -> bool:
+    """Note the length of a waiting ticket's run; False when one was declared before, or it does not wait."""
+    return await conn.fetchval(_BOUND, task, run) is not None
 
 
 async def promise_start(conn: Connection, task: TaskId, span: Span) -> None:

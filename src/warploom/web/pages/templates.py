@@ -11,7 +11,8 @@ from fastapi.templating import Jinja2Templates
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from warploom.domain.cards import GLYPHS, CardState
+from warploom.domain.cards import GLYPHS, CardState, line_up
+from warploom.domain.reservations import ReservationView
 from warploom.domain.texts import spoken_duration, spoken_memory
 from warploom.web.pages.static import StaticFiles
 
@@ -19,6 +20,7 @@ _COMMAND = re.compile(r"`([^`]+)`|(\bgpu_[a-z]+\([^()]*\))")
 _JUST_NOW = timedelta(seconds=2)
 SHAPES: Final = {
     "○": "ring",
+    "◇": "outline",
     "●": "disc",
     "◐": "half",
     "⧗": "hourglass",
@@ -50,6 +52,8 @@ def make_templates(folder: Path, static: StaticFiles) -> Jinja2Templates:
         share_of=share_of,
         card_path=card_path,
         link_cards=link_cards,
+        window=window,
+        line_up=line_up,
     )
     environment.globals["static"] = static.address  # pyright: ignore[reportUnknownMemberType]
     return Jinja2Templates(env=environment)
@@ -68,6 +72,12 @@ def spoken_ago(moment: datetime, now: datetime) -> str:
 def utc(moment: datetime, pattern: str = "%Y-%m-%d %H:%M:%S UTC") -> str:
     """Write a moment in universal time."""
     return moment.astimezone(UTC).strftime(pattern)
+
+
+def window(reservation: ReservationView, now: datetime) -> str:
+    """Write a reservation's window in universal time: '18:00–20:00 UTC', with the day unless that is today."""
+    day = "" if reservation.starts_at.astimezone(UTC).date() == now.astimezone(UTC).date() else "%a %-d %b "
+    return f"{utc(reservation.starts_at, f'{day}%H:%M')}–{utc(reservation.ends_at, '%H:%M UTC')}"
 
 
 def iso(moment: datetime) -> str:
