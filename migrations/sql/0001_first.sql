@@ -15,6 +15,7 @@ create type lease_end as enum (
 );
 create type failure_class as enum ('unknown', 'user_error', 'infra', 'oom_device', 'oom_host', 'interrupted');
 create type env_style as enum ('uuid', 'index');
+create type errand_kind as enum ('kill', 'probe');
 create type card_service as enum ('in_service', 'draining', 'drained', 'quarantined');
 create type card_condition as enum ('clear', 'occupied', 'settling', 'foreign', 'ghost', 'lost', 'blind', 'gone');
 
@@ -383,6 +384,33 @@ create table message (
 );
 create index message_unread on message (agent_id, id) where read_at is null;
 create index message_session on message (session_id) where session_id is not null;
+
+-- What a host is asked to do once: to end the processes of a lease, or to probe a card. Open until its agent has answered, or
+-- until its time is over; an answer that comes later still counts.
+create table errand (
+  id bigint generated always as identity primary key,
+  host_id bigint not null references host,
+  kind errand_kind not null,
+  lease_id bigint references lease,
+  card_id bigint references card,
+  asked_by text not null check (char_length(asked_by) between 1 and 80),
+  reason text check (char_length(reason) between 1 and 500),
+  facts jsonb not null default '{}' check (pg_column_size(facts) <= 100000),
+  asked_at timestamptz not null default clock_now(),
+  expires_at timestamptz not null,
+  taken_at timestamptz,
+  lapsed_at timestamptz,
+  answered_at timestamptz,
+  outcome jsonb check (pg_column_size(outcome) <= 200000),
+  is_open boolean generated always as (answered_at is null and lapsed_at is null) stored,
+  check ((kind = 'kill') = (lease_id is not null)),
+  check ((kind = 'probe') = (card_id is not null)),
+  check ((answered_at is null) = (outcome is null)),
+  check (num_nonnulls(answered_at, lapsed_at) < 2)
+);
+create index errand_open on errand (host_id, id) where is_open;
+create unique index errand_lease on errand (lease_id, host_id) where is_open and lease_id is not null;
+create unique index errand_card on errand (card_id) where is_open and card_id is not null;
 
 -- Who does the orchestrator's duties: one row, taken over when it has expired.
 create table leader (

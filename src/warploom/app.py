@@ -13,6 +13,7 @@ from warploom.orchestrator.reach import Reach
 from warploom.services.cards import CardService
 from warploom.services.changes import Changes
 from warploom.services.claims import AttemptRules, ClaimService
+from warploom.services.errands import ErrandService
 from warploom.services.events import EventService
 from warploom.services.grants import GrantTimes
 from warploom.services.graphs import GraphService
@@ -46,6 +47,7 @@ class App:
     cards: CardService
     reservations: ReservationService
     hosts: HostService
+    errands: ErrandService
     tasks: TaskService
     claims: ClaimService
     repairs: RepairService
@@ -89,6 +91,7 @@ def build_app(settings: Settings, url: str | None = None) -> App:
         settings.reservation_ahead, settings.reservation_longest, settings.reservations_open
     )
     reservations = ReservationService(changes, times, window_rules)
+    errands = ErrandService(changes)
     return App(
         settings=settings,
         database=database,
@@ -99,6 +102,7 @@ def build_app(settings: Settings, url: str | None = None) -> App:
         cards=CardService(changes, times),
         reservations=reservations,
         hosts=hosts,
+        errands=errands,
         tasks=tasks,
         claims=ClaimService(changes, leases, tickets, attempts),
         repairs=repairs,
@@ -107,7 +111,7 @@ def build_app(settings: Settings, url: str | None = None) -> App:
         messages=MessageService(changes),
         events=EventService(changes),
         health=HealthService(database, bus),
-        duties=Reach(database, leases, hosts, tickets, repairs, reservations, settings.event_time),
+        duties=Reach(database, leases, hosts, errands, tickets, repairs, reservations, settings.event_time),
     )
 
 

@@ -27,6 +27,7 @@ from warploom.telemetry.logs import start_logging
 from warploom.web.api import (
     cards,
     claims,
+    errands,
     events,
     graphs,
     health,
@@ -59,6 +60,7 @@ _NOUNS = (
     cards,
     reservations,
     hosts,
+    errands,
     sessions,
     events,
     health,

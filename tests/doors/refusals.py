@@ -23,6 +23,7 @@ TABLES = (
     "progress",
     "event",
     "message",
+    "errand",
 )
 SENTENCES = re.compile(r"[^\n]+[.?!)]")
 HUGE = "9" * 5_000

@@ -59,6 +59,7 @@ def test_what_is_no_lease(agent: Caller, text: str) -> None:
         "release": {},
         "extend": {"minutes": 5, "reason": "x"},
         "report": {"step": 1},
+        "kill": {"reason": "x"},
     }
     for verb, body in bodies.items():
         answer = agent.http.post(f"/api/v1/leases/{text}/{verb}", json=body)
@@ -70,7 +71,36 @@ def test_numbers_that_nobody_has(agent: Caller) -> None:
         refused(agent.http.get(f"/api/v1/tickets/T-{number}"), 404, "not_found")
         refused(agent.http.delete(f"/api/v1/tickets/T-{number}"), 404, "not_found")
         refused(agent.http.post(f"/api/v1/leases/L-{number}/release"), 404, "not_found")
+        refused(agent.http.post(f"/api/v1/leases/L-{number}/kill", json={"reason": "x"}), 404, "not_found")
+        refused(agent.http.get(f"/api/v1/errands/E-{number}"), 404, "not_found")
+        refused(agent.http.post(f"/api/v1/hosts/local/errands/E-{number}", json={}), 404, "not_found")
         refused(agent.http.post(f"/api/v1/leases/L-{number}/report", json={"step": 1}), 404, "not_found")
+
+
+@pytest.mark.parametrize("text", [text.replace("T", "E") for text in IDS], ids=lambda text: text[:12])
+def test_what_is_no_errand(agent: Caller, text: str) -> None:
+    answers = [
+        agent.http.get(f"/api/v1/errands/{text}"),
+        agent.http.post(f"/api/v1/hosts/local/errands/{text}", json={}),
+    ]
+    for answer in answers:
+        assert "is not an errand" in refused(answer, 422, "malformed")
+    refused(agent.http.get(f"/api/v1/hosts/local/orders?seconds=0&having={text}"), 422, "malformed")
+
+
+ENDS: list[tuple[str, dict[str, Any]]] = [
+    ("no reason", {}),
+    ("a blank reason", {"reason": " \n"}),
+    ("a long reason", {"reason": "x" * 501}),
+    ("a grace backwards", {"reason": "x", "grace_seconds": -1}),
+    ("a grace of hours", {"reason": "x", "grace_seconds": 7_200}),
+    ("a grace that is a word", {"reason": "x", "grace_seconds": "soon"}),
+]
+
+
+@pytest.mark.parametrize(("name", "body"), ENDS, ids=[name for name, _ in ENDS])
+def test_processes_are_not_ended_for(agent: Caller, name: str, body: dict[str, Any]) -> None:
+    refused(agent.http.post("/api/v1/leases/L-1/kill", json=body), 422, "malformed")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,9 @@ for line in sys.stdin:
 """
 
 
+DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+
+
 class Training:
     """A real process on a fake card."""
 

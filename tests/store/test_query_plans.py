@@ -10,6 +10,7 @@ from warploom.store import (
     cards,
     claims,
     convoys,
+    errands,
     events,
     graphs,
     hosts,
@@ -39,6 +40,7 @@ GROWING = (
     "progress",
     "message",
     "reservation",
+    "errand",
 )
 HOT = {
     "queues heads": queues._HEADS,
@@ -74,6 +76,9 @@ HOT = {
     "reservations of cards": reservations._OF_CARDS,
     "hosts leases": hosts._LEASES,
     "hosts sessions": hosts._SESSIONS,
+    "errands open": errands._OPEN,
+    "errands take": errands._TAKE,
+    "errands lapse": errands._LAPSE,
     "events after": events._AFTER,
     "events latest": events._LATEST,
     "messages unread": messages._UNREAD,
@@ -142,6 +147,8 @@ insert into message (agent_id, session_id, sender, body, read_at) select agent_i
 insert into reservation (card_id, agent_id, starts_at, ends_at, begun_at, over_at)
 select 1 + n % 32, 1 + n % 20000, now() - n * interval '2 hours', now() - n * interval '2 hours' + interval '1 hour', now(), now()
 from generate_series(1, 20000) as n;
+insert into errand (host_id, kind, lease_id, asked_by, expires_at, answered_at, outcome)
+select 1 + id % 4, 'kill', id, 'ada', now(), now(), '{}' from lease;
 vacuum analyze;
 """
 

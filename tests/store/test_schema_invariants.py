@@ -8,6 +8,7 @@ import pytest
 
 from support.rows import Sql, add_card, add_edge, add_host, add_lease, add_session, add_ticket, add_work, claim
 from warploom.domain.cards import Condition, Service
+from warploom.domain.errands import ErrandKind
 from warploom.domain.etas import EtaWord
 from warploom.domain.failures import FailureClass
 from warploom.domain.leases import EnvStyle, LeaseEnd, LeaseState
@@ -31,6 +32,7 @@ async def card(sql: Sql) -> int:
         ("lease_end", LeaseEnd),
         ("failure_class", FailureClass),
         ("env_style", EnvStyle),
+        ("errand_kind", ErrandKind),
         ("card_service", Service),
         ("card_condition", Condition),
     ],
@@ -46,6 +48,7 @@ async def test_every_type_of_the_schema_is_held_against_the_domain(schema: Sql) 
         "card_condition",
         "card_service",
         "env_style",
+        "errand_kind",
         "failure_class",
         "lease_end",
         "lease_state",

@@ -1,11 +1,11 @@
 """`warploom drain`, `undrain`, `quarantine` and `clear`: cards out of service and back, with a look at what that means."""
 
-import sys
 from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
+from warploom.cli.consent import Yes, is_agreed
 from warploom.cli.exits import Exit
 from warploom.cli.options import CardName, Json
 from warploom.cli.output import emit, note, present, say
@@ -17,7 +17,6 @@ from warploom.domain.texts import spoken_list
 
 app = typer.Typer(rich_markup_mode=None)
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 Reason = Annotated[str | None, typer.Option("--reason", "-r", help="Why, for everybody who looks at the card.")]
 _Change = Callable[[Client, str, bool], ServiceAnswer]
 
@@ -90,20 +89,12 @@ def _change(text: str, change: _Change, yes: bool, as_json: bool) -> int:
             emit(preview)
             return Exit.DONE
         say(_lines(preview))
-        if not agreed(card):
+        if not is_agreed(card):
             note("Nothing was changed.")
             return Exit.REFUSED
     answer = reach.call(lambda client: change(client, card, False))
     present(answer, _lines(answer), as_json=as_json)
     return Exit.DONE
-
-
-def agreed(what: str) -> bool:
-    """Ask whether to go on; no when nobody can be asked."""
-    if not sys.stdin.isatty():
-        note(f"Nobody can be asked here; add --yes to do this to {what}.")
-        return False
-    return typer.confirm("Do this?", default=False, err=True)
 
 
 def _lines(answer: ServiceAnswer) -> list[str]:

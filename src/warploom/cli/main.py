@@ -66,6 +66,7 @@ COMMANDS: dict[str, str] = {
     "reserve": "reservations",
     "reservations": "reservations",
     "unreserve": "reservations",
+    "kill": "errands",
     "serve": "serve",
     "orchestrate": "orchestrate",
     "host": "host",

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from warploom.cli.answers import tell_notices
-from warploom.cli.cards import Yes, agreed
 from warploom.cli.columns import table, terminal_width
+from warploom.cli.consent import Yes, is_agreed
 from warploom.cli.exits import Exit
 from warploom.cli.moments import read_minutes, read_moment, window_text
 from warploom.cli.options import CardName, Json
@@ -74,7 +74,7 @@ def unreserve(
                 emit(preview)
                 return Exit.DONE
             say(_lines("would give up", preview))
-            if not agreed(f"{name} of {preview.reservation.agent}"):
+            if not is_agreed(f"{name} of {preview.reservation.agent}"):
                 note("Nothing was changed.")
                 return Exit.REFUSED
     answer = reach.call(lambda client: client.unreserve(name, preview=False))

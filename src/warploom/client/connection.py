@@ -2,6 +2,7 @@
 
 from warploom.client.cards import CardCalls
 from warploom.client.claims import ClaimCalls
+from warploom.client.errands import ErrandCalls
 from warploom.client.events import EventCalls
 from warploom.client.graphs import GraphCalls
 from warploom.client.health import HealthCalls
@@ -27,6 +28,7 @@ class Client(
     CardCalls,
     ReservationCalls,
     HostCalls,
+    ErrandCalls,
     EventCalls,
     HealthCalls,
 ):

@@ -95,6 +95,10 @@ class ProcessView:
     text: str
     user: str | None = None
     memory_mib: int | None = None
+    lease: str | None = None
+    """Of a member the lease it works under, of an ex-holder the one that has ended."""
+    started: int | None = None
+    """With the pid it names this process and no later one of that number."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,8 @@ class EventKind(StrEnum):
     LEASE_EXPIRED = "lease.expired"
     LEASE_LAPSED = "lease.lapsed"
     LEASE_WITHDRAWN = "lease.withdrawn"
+    LEASE_KILL_ASKED = "lease.kill_asked"
+    LEASE_KILLED = "lease.killed"
     TASK_CREATED = "task.created"
     TASK_PROMOTED = "task.promoted"
     TASK_UPDATED = "task.updated"
@@ -57,6 +59,7 @@ class EventKind(StrEnum):
     RESERVATION_BEGUN = "reservation.begun"
     RESERVATION_OVER = "reservation.over"
     RESERVATION_GIVEN_UP = "reservation.given_up"
+    ERRAND_LAPSED = "errand.lapsed"
     HOST_FOUND = "host.found"
     HOST_SILENT = "host.silent"
     HOST_BACK = "host.back"
@@ -78,6 +81,8 @@ SENTENCES: dict[EventKind, str] = {
     EventKind.LEASE_EXPIRED: "the lease of {agent} on {cards} expired in silence",
     EventKind.LEASE_LAPSED: "the offer of {cards} to {agent} lapsed",
     EventKind.LEASE_WITHDRAWN: "{agent} gave the offer of {cards} back",
+    EventKind.LEASE_KILL_ASKED: "{agent} has {host} end the processes of {lease} ({holder}) on {cards}: {reason}",
+    EventKind.LEASE_KILLED: "{host} on the processes of {lease} ({holder}): {result}",
     EventKind.TASK_CREATED: "{agent} created '{title}'",
     EventKind.TASK_PROMOTED: "{agent} promoted the idea '{title}' to a task",
     EventKind.TASK_UPDATED: "{agent} changed {fields} of '{title}'",
@@ -114,6 +119,7 @@ SENTENCES: dict[EventKind, str] = {
     EventKind.RESERVATION_BEGUN: "{reservation} begins: {cards} is {agent}'s {window}",
     EventKind.RESERVATION_OVER: "{reservation} of {agent} on {cards} is over",
     EventKind.RESERVATION_GIVEN_UP: "{by} gave up {reservation} of {agent} on {cards}",
+    EventKind.ERRAND_LAPSED: "{host} did not answer in time: {errand}, which {agent} asked for, was not seen to",
     EventKind.HOST_FOUND: "host {host} reported for the first time",
     EventKind.HOST_SILENT: "host {host} has been silent for {silent}: nothing is granted there",
     EventKind.HOST_BACK: "host {host} is back",

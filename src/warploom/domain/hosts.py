@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from warploom.domain.errands import Errand
 from warploom.domain.processes import ProcessIdentity
 
 
@@ -91,7 +92,8 @@ class SurveyAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What a host is asked to do next; `survey` asks for a look at once."""
+    """What a host is asked to do next; `survey` asks for a look at once, and `errands` are those it does not have yet."""
 
     survey: bool
     cursor: str
+    errands: list[Errand] = field(default_factory=list[Errand])

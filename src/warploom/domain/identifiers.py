@@ -1,4 +1,4 @@
-"""The short numbers people and models say: T-17 is a task or ticket, L-42 a lease, M-3 a message, R-3 a reservation."""
+"""The short numbers people and models say: T-17 is a task or ticket, L-42 a lease, R-3 a reservation, E-5 an errand."""
 
 import re
 from typing import NewType
@@ -14,9 +14,10 @@ TaskId = NewType("TaskId", int)
 LeaseId = NewType("LeaseId", int)
 MessageId = NewType("MessageId", int)
 ReservationId = NewType("ReservationId", int)
+ErrandId = NewType("ErrandId", int)
 
 _LARGEST = 2**63 - 1
-_SHAPES = {letter: re.compile(rf"{letter}-?([1-9][0-9]{{0,18}})", re.ASCII | re.IGNORECASE) for letter in "TLSR"}
+_SHAPES = {letter: re.compile(rf"{letter}-?([1-9][0-9]{{0,18}})", re.ASCII | re.IGNORECASE) for letter in "TLSRE"}
 
 
 def _parse(letter: str, noun: str, text: str) -> int:
@@ -24,10 +25,14 @@ def _parse(letter: str, noun: str, text: str) -> int:
     if found is None or int(found[1]) > _LARGEST:
         shown = text.strip()[:24]
         raise MalformedInput(
-            f"{shown!r} is not a {noun}.",
-            f"A {noun} looks like {letter}-17; `loom_status`, `gpu_survey` or `warploom status` shows them.",
+            f"{shown!r} is not {_article(noun)} {noun}.",
+            f"{_article(noun).capitalize()} {noun} looks like {letter}-17; `loom_status`, `gpu_survey` or `warploom status` shows them.",
         )
     return int(found[1])
+
+
+def _article(noun: str) -> str:
+    return "an" if noun[0] in "aeiou" else "a"
 
 
 def parse_ticket(text: str) -> TaskId:
@@ -53,6 +58,11 @@ def parse_session(text: str) -> SessionId:
 def parse_reservation(text: str) -> ReservationId:
     """Read `R-3`, raising MalformedInput for anything else."""
     return ReservationId(_parse("R", "reservation", text))
+
+
+def parse_errand(text: str) -> ErrandId:
+    """Read `E-5`, raising MalformedInput for anything else."""
+    return ErrandId(_parse("E", "errand", text))
 
 
 def ticket_name(task: int) -> str:
@@ -81,3 +91,8 @@ def message_name(message: int) -> str:
 def reservation_name(reservation: int) -> str:
     """Write a reservation's number as people say it."""
     return f"R-{reservation}"
+
+
+def errand_name(errand: int) -> str:
+    """Write an errand's number as people say it."""
+    return f"E-{errand}"

@@ -1,12 +1,13 @@
-"""What a survey may say: read once at the door, so that nothing behind it meets a number or a name it cannot keep."""
+"""What hosts may say: read once at the door, so that nothing behind it meets a number or a name it cannot keep."""
 
 from dataclasses import replace
 
+from warploom.domain.errands import MOST_FATES, Outcome
 from warploom.domain.errors import MalformedInput
 from warploom.domain.hosts import CardFact, ProcessFact, Survey
 from warploom.domain.processes import ProcessIdentity
 from warploom.domain.tasks import read_names
-from warploom.domain.texts import NAME_LIMIT, cut_line, one_line, optional_line
+from warploom.domain.texts import NAME_LIMIT, REASON_LIMIT, cut_line, one_line, optional_line
 from warploom.domain.xids import LARGEST_XID, MOST_XIDS
 
 MOST_CARDS = 256
@@ -52,6 +53,23 @@ def read_survey(survey: Survey) -> Survey:
         problem=optional_line(survey.problem, "problem", _PROBLEM_LIMIT),
         capabilities=list(read_names(survey.capabilities, "capability")),
         cards=[_read_card(card) for card in survey.cards],
+    )
+
+
+def read_outcome(outcome: Outcome) -> Outcome:
+    """Check what a host says and clean its texts; raise MalformedInput for numbers that cannot be."""
+    if len(outcome.processes) > MOST_FATES:
+        raise MalformedInput("That outcome has too many processes.", f"Send at most {MOST_FATES}.")
+    for process in outcome.processes:
+        _check_identity(ProcessIdentity(process.pid, process.started))
+    return replace(
+        outcome,
+        processes=[
+            replace(each, command=cut_line(each.command, NAME_LIMIT), user=cut_line(each.user, NAME_LIMIT))
+            for each in outcome.processes
+        ],
+        text=cut_line(outcome.text, REASON_LIMIT),
+        problem=cut_line(outcome.problem, REASON_LIMIT),
     )
 
 

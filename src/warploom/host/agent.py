@@ -11,6 +11,7 @@ from warploom.client.pauses import pause_before
 from warploom.domain.cards import Condition
 from warploom.domain.hosts import Survey, SurveyAnswer
 from warploom.domain.texts import spoken_list, spoken_memory
+from warploom.host.errands import Errands
 from warploom.host.link import Link
 from warploom.host.survey import Surveyor
 
@@ -72,7 +73,10 @@ class _Looks:
 
 
 class HostAgent:
-    """Two threads: one looks and tells, one waits for orders. Neither ends before `stop`, whatever goes wrong."""
+    """Two threads: one looks and tells, one waits for orders. Neither ends before `stop`, whatever goes wrong.
+
+    Errands are seen to on threads of their own.
+    """
 
     def __init__(self, host: str, surveyor: Surveyor, link: Link) -> None:
         self._host = host
@@ -81,6 +85,7 @@ class HostAgent:
         self._stopping = threading.Event()
         self._wanted = threading.Event()
         self._looks = _Looks()
+        self._errands = Errands(host, link)
         self._pace = Pace(surveyor.interval)
         self._outlook: object = None
         self._cursor: str | None = None
@@ -97,6 +102,7 @@ class HostAgent:
     def stop(self) -> None:
         """End `run` at once; safe in a signal handler."""
         self._stopping.set()
+        self._errands.stop()
         self._wanted.set()
 
     def _survey(self) -> None:
@@ -137,14 +143,16 @@ class HostAgent:
         """
         asked_at, cursor = time.monotonic(), self._cursor
         seconds = 0.0 if self._refused_polls else _LONG_POLL_SECONDS
-        orders = self._link.call("orders", lambda server: server.orders(self._host, cursor, seconds))
+        having = self._errands.in_hand()
+        orders = self._link.call("orders", lambda server: server.orders(self._host, cursor, seconds, having))
         if orders is None:
             self._refused_polls += 1
             return self._pause_before_poll()
         was_away, self._refused_polls, self._cursor = self._refused_polls > 0, 0, orders.cursor
+        has_errand = self._errands.take(orders.errands)
         if orders.survey or was_away:
             return self._look_at_once()
-        is_hasty = orders.cursor == cursor and time.monotonic() - asked_at < _HASTY_SECONDS
+        is_hasty = not has_errand and orders.cursor == cursor and time.monotonic() - asked_at < _HASTY_SECONDS
         return _HASTY_SECONDS if is_hasty else 0.0
 
     def _pause_before_poll(self) -> float:

@@ -2,9 +2,10 @@
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
+from warploom.domain.errands import ErrandView, Outcome
 from warploom.domain.errors import Unreachable, WarploomError
 from warploom.domain.hosts import Orders, Survey, SurveyAnswer
 
@@ -24,8 +25,12 @@ class Server(Protocol):
         """Tell what was seen."""
         ...
 
-    def orders(self, host: str, cursor: str | None, seconds: float, /) -> Orders:
+    def orders(self, host: str, cursor: str | None, seconds: float, having: Sequence[str], /) -> Orders:
         """Wait for orders."""
+        ...
+
+    def answer_errand(self, host: str, errand: str, outcome: Outcome, /) -> ErrandView:
+        """Tell what came of an errand."""
         ...
 
     def close(self) -> None:

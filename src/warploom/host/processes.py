@@ -41,9 +41,9 @@ class ProcessBook:
         fact = ProcessFact(
             identity.pid,
             identity.started,
-            user=_user(identity.pid),
-            command=short_command(command_of(identity.pid)) or _name(identity.pid),
-            lease=_lease(identity.pid),
+            user=user_of(identity.pid),
+            command=shown_command(identity.pid),
+            lease=lease_of(identity.pid),
             ancestors=ancestors_of(identity.pid),
         )
         if identity_of(identity.pid) != identity:
@@ -77,7 +77,13 @@ def _subject(rest: list[str]) -> list[str]:
     return ["-c"] if first == "-c" else [] if first.startswith("-") or "=" in first else [PurePath(first).name]
 
 
-def _user(pid: int) -> str | None:
+def shown_command(pid: int) -> str | None:
+    """Name the command of a running process in one short line; None when it is gone."""
+    return short_command(command_of(pid)) or _name(pid)
+
+
+def user_of(pid: int) -> str | None:
+    """Return the name of a process's user; None when it is gone."""
     try:
         return psutil.Process(pid).username()
     except (psutil.Error, OSError):
@@ -91,7 +97,8 @@ def _name(pid: int) -> str | None:
         return None
 
 
-def _lease(pid: int) -> str | None:
+def lease_of(pid: int) -> str | None:
+    """Return the lease that a process's environment names; None when it names none or may not be read."""
     try:
         named = psutil.Process(pid).environ().get("WARPLOOM_LEASE")
     except (psutil.Error, OSError):

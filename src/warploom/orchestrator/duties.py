@@ -14,6 +14,7 @@ from warploom.domain.errors import WarploomError
 from warploom.domain.texts import spoken_duration
 from warploom.orchestrator import (
     epic_closer,
+    errand_lapser,
     grant_maker,
     host_watch,
     lease_reaper,
@@ -58,6 +59,7 @@ DUTIES: Final = tuple(
         offer_lapser,
         retry_timer,
         host_watch,
+        errand_lapser,
         session_watch,
         reservation_watch,
         grant_maker,

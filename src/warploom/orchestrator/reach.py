@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
+from warploom.services.errands import ErrandService
 from warploom.services.hosts import HostService
 from warploom.services.leases import LeaseService
 from warploom.services.repairs import RepairService
@@ -18,6 +19,7 @@ class Reach:
     database: Database
     leases: LeaseService
     hosts: HostService
+    errands: ErrandService
     tickets: TicketService
     repairs: RepairService
     reservations: ReservationService

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 from warploom.bus.hints import Bus
 from warploom.domain.errors import Collision
 from warploom.domain.events import EventKind
-from warploom.domain.identifiers import CardId, HostId, LeaseId, ProjectId, SessionId, TaskId
+from warploom.domain.identifiers import CardId, ErrandId, HostId, LeaseId, ProjectId, SessionId, TaskId
 from warploom.store.database import Connection, Database
 from warploom.store.events import insert_events
 
@@ -35,6 +35,11 @@ def graph_topic(project: ProjectId) -> str:
 def host_topic(host: str) -> str:
     """Name the topic on which a host agent listens for its orders."""
     return f"host:{host}"
+
+
+def errand_topic(errand: ErrandId) -> str:
+    """Name the topic on which those listen who wait for what comes of an errand."""
+    return f"errand:{errand}"
 
 
 class Change:
@@ -76,7 +81,7 @@ class Change:
             self.topics.add(graph_topic(project))
 
     def order_survey(self, host: str) -> None:
-        """Ask a host agent for a look at its cards as soon as this has committed."""
+        """Ask a host agent for a look at its cards, and for the errands that wait for it, as soon as this has committed."""
         self.topics.add(host_topic(host))
 
     async def write_events(self) -> None:

@@ -1,14 +1,16 @@
 """Hosts: what their surveys mean for cards, leases and grants, and when they are asked for a look."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from warploom.bus.hints import POLL_SECONDS
 from warploom.domain.cards import Condition, Owner
 from warploom.domain.events import EventKind
 from warploom.domain.hosts import CardFact, CardFault, Orders, Survey, SurveyAnswer
-from warploom.domain.identifiers import CardId, LeaseId, SessionId
+from warploom.domain.identifiers import CardId, ErrandId, LeaseId, SessionId
 from warploom.domain.instances import say_divided
 from warploom.domain.messages import WARPLOOM
 from warploom.domain.readings import read_host_name, read_survey
@@ -25,6 +27,7 @@ from warploom.domain.surveys import (
 from warploom.domain.texts import spoken_duration, spoken_memory
 from warploom.services.breaker import break_faulty, weigh_xids
 from warploom.services.changes import Change, Changes, host_topic, repeated
+from warploom.services.errands import take_errands
 from warploom.services.grants import GrantTimes, Round, grant_possible
 from warploom.services.queues import widen_queues
 from warploom.services.reminders import remind_idle, remind_lost
@@ -84,18 +87,23 @@ class HostService:
         conditions = {each.fact.uuid: each.judgement.condition.value for each in judged}
         return SurveyAnswer(saved.now, survey.interval_seconds, conditions)
 
-    async def orders(self, name: str, seconds: float) -> Orders:
-        """Wait until a look at the cards is wanted, at most `seconds`; holds no database connection."""
+    async def orders(self, name: str, seconds: float, having: Sequence[ErrandId] = ()) -> Orders:
+        """Wait until a look at the cards is wanted or an errand waits, at most `seconds`; holds no database connection.
+
+        `having` are the errands that the host has in hand: they are not told again.
+        """
         end = time.monotonic() + max(0.0, min(seconds, 55.0))
         host = read_host_name(name)
         with self._changes.bus.listen(host_topic(host)) as listener:
-            async with self._changes.database.connection() as conn:
-                if await host_store.wants_survey(conn, host):
-                    return Orders(survey=True, cursor="")
-            while (left := end - time.monotonic()) > 0:
-                if await listener.wait(left):
-                    return Orders(survey=True, cursor="")
-        return Orders(survey=False, cursor="")
+            while True:
+                errands = await take_errands(self._changes, host, having)
+                async with self._changes.database.connection() as conn:
+                    is_wanted = await host_store.wants_survey(conn, host)
+                left = end - time.monotonic()
+                if errands or is_wanted or left <= 0:
+                    return Orders(survey=is_wanted, cursor="", errands=errands)
+                if await listener.wait(min(left, POLL_SECONDS)):
+                    return Orders(survey=True, cursor="", errands=await take_errands(self._changes, host, having))
 
     async def note_silent(self) -> int:
         """Note hosts that have stopped reporting; their cards are not granted meanwhile. Return how many are new."""
@@ -262,6 +270,8 @@ def _row(each: _Judged) -> dict[str, Any]:
 def _process_row(process: OwnedProcess) -> dict[str, Any]:
     return {
         "pid": process.fact.pid,
+        "started": process.fact.started,
+        "lease": process.lease,
         "owner": process.owner.value,
         "text": tell_process(process)[:400],
         "session": process.session,

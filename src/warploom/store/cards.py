@@ -6,7 +6,7 @@ from typing import Any, Final, LiteralString
 
 from warploom.domain.cards import Condition, KnownCard, KnownHolder, Owner, ProcessView, Service
 from warploom.domain.etas import Pace
-from warploom.domain.identifiers import AgentId, CardId, HostId, ReservationId
+from warploom.domain.identifiers import AgentId, CardId, HostId, ReservationId, lease_name
 from warploom.domain.leases import LeaseState
 from warploom.domain.reservations import Booking
 from warploom.store.database import Connection, Record
@@ -200,4 +200,13 @@ def read_pace(row: Record) -> Pace | None:
 
 
 def _process(entry: dict[str, Any]) -> ProcessView:
-    return ProcessView(entry["pid"], Owner(entry["owner"]), entry["text"], entry.get("user"), entry.get("memory_mib"))
+    lease = entry.get("lease")
+    return ProcessView(
+        entry["pid"],
+        Owner(entry["owner"]),
+        entry["text"],
+        entry.get("user"),
+        entry.get("memory_mib"),
+        None if lease is None else lease_name(lease),
+        entry.get("started"),
+    )

@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from warploom.domain.hosts import Orders, Survey, SurveyAnswer
+from warploom.domain.identifiers import parse_errand
 from warploom.web.callers import TheApp
 
 router = APIRouter(prefix="/hosts", tags=["hosts"])
@@ -17,6 +18,12 @@ async def record_survey(host: str, survey: Survey, app: TheApp) -> SurveyAnswer:
 
 
 @router.get("/{host}/orders")
-async def orders(host: str, app: TheApp, seconds: Annotated[float, Query(ge=0, le=55)] = 25) -> Orders:
-    """Wait until a look at the cards is wanted."""
-    return await app.hosts.orders(host, seconds)
+async def orders(
+    host: str,
+    app: TheApp,
+    seconds: Annotated[float, Query(ge=0, le=55)] = 25,
+    having: Annotated[str, Query(max_length=500)] = "",
+) -> Orders:
+    """Wait until a look at the cards is wanted or an errand waits that the host is not `having` yet (E-5,E-6)."""
+    in_hand = [parse_errand(each) for each in having.split(",") if each.strip()]
+    return await app.hosts.orders(host, seconds, in_hand)
