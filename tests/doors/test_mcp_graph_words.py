@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from fastmcp import Client
+from fastmcp.client.transports import StreamableHttpTransport
 from refusals import counts
 from stage import listening
 from tools import agent_at
@@ -15,7 +16,7 @@ from support.invariants import assert_whole
 from support.serving import Caller
 from warploom.app import build_app
 from warploom.config import Settings
-from warploom.mcp import tasks as task_tools
+from warploom.mcp import patience
 from warploom.server import build_server
 
 ONE_SENTENCE_EACH = re.compile(r"[a-z_]+: [^\n]+[.?!)] [^\n]+\.")
@@ -107,6 +108,8 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("loom_graph", {"around": "T-999999"}, "no task T-999999"),
     ("loom_explain", {"task_id": ""}, "is not a task"),
     ("loom_explain", {"task_id": "T-999999"}, "no task T-999999"),
+    ("gpu_wait", {"ticket": "T-999999"}, "no ticket T-999999"),
+    ("gpu_wait", {"ticket": "T-2", "minutes": -1}, "-1 minutes"),
     ("loom_await", {"task_ids": []}, "No task was named"),
     ("loom_await", {"task_ids": ["T-999999"]}, "no task T-999999"),
     ("loom_await", {"task_ids": ["T-2"], "timeout_seconds": -1}, "-1 seconds"),
@@ -147,8 +150,36 @@ async def test_wrong_arguments_get_one_sentence_and_leave_nothing(url: str, modu
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_wait_for_a_card_tells_why_it_goes_on_until_its_time_is_up(
+    url: str, monkeypatch: pytest.MonkeyPatch, mode: Any
+) -> None:
+    monkeypatch.setattr(patience, "PROGRESS_SECONDS", 0.1)
+    host = Caller(url)
+    host.survey(f"waits-{mode}")
+    heard: list[str | None] = []
+
+    async def hear(_progress: float, _total: float | None, message: str | None) -> None:
+        heard.append(message)
+
+    first, second = [{"X-Warploom-Session": f"{mode}-{number}"} for number in (1, 2)]
+    device = f"waits-{mode}/0"
+    async with (
+        Client(StreamableHttpTransport(f"{url}/mcp", headers=first), mode=mode) as holder,
+        Client(StreamableHttpTransport(f"{url}/mcp", headers=second), mode=mode) as waiter,
+    ):
+        await holder.call_tool("gpu_request", {"job": "train", "device": device})
+        queued = (await waiter.call_tool("gpu_request", {"job": "eval", "device": device})).structured_content or {}
+        arguments = {"ticket": queued["ticket"], "minutes": 0.35 / 60}
+        answer = await waiter.call_tool("gpu_wait", arguments, progress_handler=hear)
+    assert answer.structured_content is not None
+    assert (answer.structured_content["state"], answer.structured_content["place"]) == ("queued", 1)
+    assert heard
+    assert all((message or "").startswith(f"place 1, starts unknown, because {device} is held") for message in heard)
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_a_long_wait_tells_that_it_is_alive(url: str, monkeypatch: pytest.MonkeyPatch, mode: Any) -> None:
-    monkeypatch.setattr(task_tools, "PROGRESS_SECONDS", 0.1)
+    monkeypatch.setattr(patience, "PROGRESS_SECONDS", 0.1)
     heard: list[tuple[float, float | None]] = []
 
     async def hear(progress: float, total: float | None, message: str | None) -> None:

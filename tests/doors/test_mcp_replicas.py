@@ -79,6 +79,43 @@ async def test_whoever_awaits_a_task_at_one_replica_learns_of_its_end_at_the_oth
     assert_whole(database_url)
 
 
+@pytest.mark.parametrize("redis", ["valkey", "none"])
+async def test_whoever_waits_for_a_card_at_one_replica_gets_it_when_it_is_released_at_the_other(
+    serve: Serve, redis_url: str, database_url: str, redis: str
+) -> None:
+    here, there = serve(2, redis_url=redis_url if redis == "valkey" else "none")
+    host = Caller(here.url)
+    host.survey()
+    async with agent_at(here.url, "one") as one, agent_at(there.url, "two") as two:
+        held = await one.call("gpu_request", job="train", device="0")
+        queued = await two.call("gpu_request", job="eval", device="0")
+        wait = asyncio.create_task(two.call("gpu_wait", ticket=queued["ticket"]))
+        if redis == "valkey":
+            await asyncio.to_thread(eventually, lambda: Caller(there.url).listeners() > 0)
+
+        await one.call("gpu_release", lease=held["lease"])
+        await asyncio.to_thread(host.survey)
+
+        answer = await asyncio.wait_for(wait, WAKE_SECONDS)
+        assert (answer["state"], answer["card"]) == ("offered", "local/0")
+        assert (await two.call("gpu_report", lease=answer["lease"], step=1))["state"] == "active"
+    assert_whole(database_url)
+
+
+async def test_a_server_that_stops_answers_whoever_waits_for_a_card(serve: Serve) -> None:
+    (server,) = serve()
+    Caller(server.url).survey()
+    async with agent_at(server.url, "one") as one, agent_at(server.url, "two") as two:
+        await one.call("gpu_request", job="train", device="0")
+        queued = await two.call("gpu_request", job="eval", device="0")
+        wait = asyncio.create_task(two.call("gpu_wait", ticket=queued["ticket"]))
+        await asyncio.to_thread(eventually, lambda: Caller(server.url).listeners() > 0)
+
+        await asyncio.to_thread(server.stop)
+
+        assert (await asyncio.wait_for(wait, WAKE_SECONDS))["state"] == "queued"
+
+
 async def test_a_server_that_stops_answers_whoever_awaits_a_task(serve: Serve) -> None:
     (server,) = serve()
     async with agent_at(server.url, "one") as agent:

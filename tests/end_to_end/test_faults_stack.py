@@ -173,6 +173,28 @@ def test_a_killed_stdio_server_leaves_lease_and_ticket_to_the_next_of_its_sessio
     second.kill()
 
 
+def test_a_wait_of_a_session_outlives_the_server_it_began_with(stack: LocalStack) -> None:
+    held = stack.caller("holder").request(device="0")["lease"]
+    session = StdioServer(stack)
+    ticket = session.call("gpu_request", job="eval", device="0")["ticket"]
+    listening = stack.anybody.listeners()
+    answers: list[dict[str, Any]] = []
+    waiting = threading.Thread(target=lambda: answers.append(session.call("gpu_wait", ticket=ticket)))
+    waiting.start()
+    eventually(lambda: stack.anybody.listeners() == listening + 1)
+
+    server = stack.kill("server")
+    stack.until_replaced("server", server)
+    waiting.join(PATIENCE)
+
+    (answer,) = answers
+    assert stack.lease(held)["ended"] == "expired"
+    assert (answer["state"], answer["card"]) == ("offered", "local/0")
+    assert answer["export"]["WARPLOOM_LEASE"] == answer["lease"]
+    assert session.call("gpu_release", lease=answer["lease"])["state"] == "ended"
+    session.kill()
+
+
 def test_a_session_that_never_comes_back_gives_its_cards_back(stack: LocalStack) -> None:
     gone = StdioServer(stack)
     held = gone.call("gpu_request", job="train", device="0")["lease"]

@@ -57,6 +57,7 @@ def _gpu(desk: Desk) -> list[Tool]:
     return [
         cards.gpu_survey,
         tickets.gpu_request,
+        tickets.gpu_wait,
         leases.gpu_release,
         leases.gpu_extend,
         leases.gpu_report,

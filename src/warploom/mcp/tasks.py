@@ -1,21 +1,17 @@
 """The graph tools that write tasks, look at them and wait for them."""
 
-import asyncio
 from typing import Final
 
-from fastmcp.server.dependencies import get_context
-
 from warploom.domain.errors import MalformedInput
-from warploom.domain.identifiers import TaskId, parse_task
+from warploom.domain.identifiers import parse_task
 from warploom.domain.projects import ProjectView
 from warploom.domain.sessions import Actor
-from warploom.domain.task_answers import AwaitAnswer
 from warploom.domain.tasks import NeedsWish, TaskChanges, TaskState, TaskWish, read_states
 from warploom.mcp.answers import Answer, plain, ready_answer, task_answer, task_lines
 from warploom.mcp.callers import Desk
+from warploom.mcp.patience import patiently
 
 LONGEST_WAIT: Final = 55.0
-PROGRESS_SECONDS: Final = 20.0
 MOST_SHOWN: Final = 200
 _SHOWN_BLOCKED: Final = 10
 
@@ -221,28 +217,17 @@ class TaskTools:
 
         async def work(actor: Actor) -> Answer:
             tasks = [parse_task(each) for each in task_ids]
-            answer = await self._waited(actor, tasks, _bounded(timeout_seconds))
+            answer = await patiently(
+                lambda seconds: self._desk.app.tasks.wait(actor, tasks, seconds),
+                lambda seen: "still waiting" if seen.timed_out else None,
+                _bounded(timeout_seconds),
+            )
             following = (
                 "Look with loom_status later." if answer.timed_out else "loom_status(task_id) shows what each left."
             )
             return {"tasks": task_lines(answer.tasks), "timed_out": answer.timed_out, "next": following}
 
         return await self._desk.serve(work)
-
-    async def _waited(self, actor: Actor, tasks: list[TaskId], seconds: float) -> AwaitAnswer:
-        """Wait in stretches, and tell the client between them that the call is alive.
-
-        A stretch that ends before its time is the last one: the tasks are over, or the server is stopping.
-        """
-        clock = asyncio.get_running_loop()
-        start = clock.time()
-        end = start + seconds
-        while True:
-            turn = min(end, clock.time() + PROGRESS_SECONDS)
-            answer = await self._desk.app.tasks.wait(actor, tasks, max(0.0, turn - clock.time()))
-            if not answer.timed_out or turn >= end or clock.time() < turn:
-                return answer
-            await get_context().report_progress(clock.time() - start, seconds, "still waiting")
 
     async def _overview(self, actor: Actor) -> Answer:
         project = await self._desk.app.projects.read(actor)

@@ -1,11 +1,18 @@
-"""The gpu tools that ask for cards and say where a ticket stands."""
+"""The gpu tools that ask for cards, wait for them and say where a ticket stands."""
 
+from typing import Final
+
+from warploom.domain.errors import MalformedInput
+from warploom.domain.etas import EtaView, EtaWord
 from warploom.domain.identifiers import parse_ticket
 from warploom.domain.sessions import Actor
-from warploom.domain.standings import Wish
+from warploom.domain.standings import Standing, TicketAnswer, Wish
 from warploom.domain.tickets import read_wish
 from warploom.mcp.answers import Answer, ticket_answer
 from warploom.mcp.callers import Desk
+from warploom.mcp.patience import patiently
+
+LONGEST_WAIT_MINUTES: Final = 1440.0
 
 
 class TicketTools:
@@ -52,6 +59,27 @@ class TicketTools:
 
         return await self._desk.serve(work)
 
+    async def gpu_wait(self, ticket: str, minutes: float = 720) -> Answer:
+        """Wait until a ticket's card is yours. Stays open with a sign of progress every 20 seconds.
+
+        Call it after gpu_request said `queued`, where your client turns a long call into a background task that reports
+        back to you: end your turn then. Where it would keep you busy, or drops calls that are slow, run
+        `warploom wait <ticket>` in the background instead. With `state: offered` the card is yours from your next call that
+        names the lease, or when your job appears on the card: do one of them before `expires_at`. Waiting twice is safe; an
+        answer that is still `queued` means that the time was up or the server restarted: call again.
+
+        Args:
+            ticket: The ticket's number, such as T-17.
+            minutes: How long to wait at most, up to 1440; you keep your place in the queue afterwards.
+        """
+
+        async def work(actor: Actor) -> Answer:
+            task, tickets = parse_ticket(ticket), self._desk.app.tickets
+            found = await patiently(lambda seconds: tickets.wait(actor, task, seconds), _waiting, _bounded(minutes))
+            return ticket_answer(found)
+
+        return await self._desk.serve(work)
+
     async def gpu_explain(self, ticket: str) -> Answer:
         """Say why a ticket waits: the reason, what is ahead of it, when it starts and how that is known.
 
@@ -66,3 +94,22 @@ class TicketTools:
             return ticket_answer(await self._desk.app.tickets.explain(actor, parse_ticket(ticket)), chain=True)
 
         return await self._desk.serve(work)
+
+
+def _bounded(minutes: float) -> float:
+    if not minutes >= 0:
+        raise MalformedInput(f"{minutes:g} minutes cannot be waited.", f"Give 0 to {LONGEST_WAIT_MINUTES:.0f}.")
+    return 60 * min(minutes, LONGEST_WAIT_MINUTES)
+
+
+def _waiting(answer: TicketAnswer) -> str | None:
+    if answer.state is not Standing.QUEUED:
+        return None
+    place = f"place {answer.place}, " if answer.place else ""
+    return f"{place}{_starts(answer.starts)}because {answer.reason}"
+
+
+def _starts(starts: EtaView | None) -> str:
+    if starts is None:
+        return ""
+    return "starts unknown, " if starts.word is EtaWord.UNKNOWN else f"starts in {starts.text} ({starts.word}), "

@@ -36,6 +36,7 @@ from warploom.stdio.heartbeat import Pulse, interval_for
 from warploom.stdio.parent import wait_for_end
 from warploom.stdio.stack import Stack
 from warploom.stdio.upstream import NotSent, Upstream
+from warploom.stdio.waits import WAIT, insist
 from warploom.stdio.wire import Wire
 
 START_PATIENCE_SECONDS = 24.0
@@ -114,8 +115,12 @@ class Session:
     ) -> types.CallToolResult:
         wants_progress = "progress_token" in (context.meta or {})
         on_progress = context.session.report_progress if wants_progress else None
+
+        async def send() -> types.CallToolResult:
+            return await self._reach(lambda: self._upstream.call_tool(params.name, params.arguments, on_progress))
+
         try:
-            result = await self._reach(lambda: self._upstream.call_tool(params.name, params.arguments, on_progress))
+            result = await (insist(send, params.arguments) if params.name == WAIT else send())
         except WarploomError as error:
             return types.CallToolResult(content=[_text(f"{error.code}: {error}")], is_error=True)
         if params.name == "loom_claim":
