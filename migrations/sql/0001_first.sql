@@ -87,6 +87,9 @@ create table card (
   memory_mib integer not null check (memory_mib >= 0),
   pci_bus_id text check (char_length(pci_bus_id) <= 40),
   parent_uuid text check (char_length(parent_uuid) <= 120),
+  -- What the people of its host say: how fast it is beside others, and whose processes keep nobody away.
+  weight double precision not null default 1 check (weight between 0.01 and 1000),
+  ignored text[] not null default '{}' check (cardinality(ignored) <= 96),
   service card_service not null default 'in_service',
   service_reason text check (char_length(service_reason) <= 500),
   service_since timestamptz not null default clock_now(),

@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from warploom.domain.card_rules import NO_TABLES, CardTables, read_card_tables
 from warploom.domain.errors import MalformedInput
 from warploom.domain.reservations import LONGEST
 from warploom.domain.toolsets import Toolset, read_toolsets
@@ -79,6 +80,15 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("pool_size", "10", "Database connections of one server process."),
 )
 _DEFAULTS = {setting.name: setting.default for setting in SETTINGS}
+CARD_SETTINGS: tuple[Setting, ...] = (
+    Setting("weight", "1", "How fast the card is beside others: of several that are free, `any` takes the fastest."),
+    Setting(
+        "ignore",
+        "[]",
+        "Whose processes keep nobody away: `user:NAME`, `command:PATTERN` (with `*` and `?`), or a program's name.",
+    ),
+)
+"""What the table of a card may say in `config.toml`: there alone, and only for the cards of the machine it lies on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +129,7 @@ class Settings:
     capabilities: tuple[str, ...]
     event_time: timedelta
     pool_size: int
+    cards: CardTables
     source: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, compare=False)
 
     @classmethod
@@ -126,8 +137,8 @@ class Settings:
         """Read the environment, then `$WARPLOOM_HOME/config.toml`, then the defaults; raise MalformedInput on nonsense."""
         seen = os.environ if environment is None else environment
         home = cls.home_of(seen)
-        values = _DEFAULTS | _file(home / "config.toml") | _environment(seen)
-        return _build(home, values)
+        file = _file(home / "config.toml")
+        return _build(home, _DEFAULTS | file.values | _environment(seen), file.cards)
 
     @staticmethod
     def home_of(environment: Mapping[str, str]) -> Path:
@@ -137,23 +148,32 @@ class Settings:
     @classmethod
     def of_file(cls, text: str, path: Path) -> "Settings":
         """Read what a `config.toml` says by itself, the environment left aside; raise MalformedInput on nonsense."""
-        return _build(path.parent, _DEFAULTS | read_file(text, path))
+        file = read_file(text, path)
+        return _build(path.parent, _DEFAULTS | file.values, file.cards)
 
 
 def _environment(seen: Mapping[str, str]) -> dict[str, str]:
     return {name: seen[key] for name in _DEFAULTS if (key := PREFIX + name.upper()) in seen and seen[key] != ""}
 
 
-def _file(path: Path) -> dict[str, str]:
+@dataclass(frozen=True, slots=True)
+class SettingsFile:
+    """What a `config.toml` says: settings by name, and the tables of its cards."""
+
+    values: dict[str, str] = field(default_factory=dict[str, str])
+    cards: CardTables = NO_TABLES
+
+
+def _file(path: Path) -> SettingsFile:
     try:
         return read_file(path.read_bytes().decode(), path)
     except FileNotFoundError:
-        return {}
+        return SettingsFile()
     except UnicodeDecodeError as error:
         raise MalformedInput(f"{path} is not UTF-8 text.", "Mend it and try again.") from error
 
 
-def read_file(text: str, path: Path) -> dict[str, str]:
+def read_file(text: str, path: Path) -> SettingsFile:
     """Read the text of a `config.toml` that lies at `path`; raise MalformedInput for what no setting can be."""
     import tomllib  # noqa: PLC0415  (slow to load, and most homes have no such file)
 
@@ -161,12 +181,13 @@ def read_file(text: str, path: Path) -> dict[str, str]:
         table: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise MalformedInput(f"{path} is not valid TOML: {error}.", "Mend that line and try again.") from error
+    cards = read_card_tables(table.pop("cards", {}), path)
     unknown = sorted(set(table) - set(_DEFAULTS))
     if unknown:
         raise MalformedInput(
             f"{path} has a setting that does not exist: {unknown[0]}.", "`warploom config` lists every setting."
         )
-    return {name: str(value) for name, value in table.items()}
+    return SettingsFile({name: str(value) for name, value in table.items()}, cards)
 
 
 def _number(values: Mapping[str, str], name: str, least: float) -> float:
@@ -187,7 +208,7 @@ def _place(scenario: str | None) -> str | None:
     return str(Path(scenario).expanduser().absolute()) if scenario is not None and is_file else scenario
 
 
-def _build(home: Path, values: Mapping[str, str]) -> Settings:
+def _build(home: Path, values: Mapping[str, str], cards: CardTables) -> Settings:
     def text(name: str) -> str | None:
         return values[name].strip() or None
 
@@ -235,6 +256,7 @@ def _build(home: Path, values: Mapping[str, str]) -> Settings:
         capabilities=names("capabilities"),
         event_time=timedelta(days=_number(values, "event_days", 1)),
         pool_size=int(_number(values, "pool_size", 2)),
+        cards=cards,
         source={**values, "fake_scenario": scenario or ""},
     )
 

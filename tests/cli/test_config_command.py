@@ -23,6 +23,15 @@ key = 'very-secret'
 """
 
 
+CARDS = """\
+[cards.0] # the fast one
+weight = 2.0
+ignore = [
+  "user:root",
+]
+"""
+
+
 @pytest.fixture
 def file(environment: dict[str, str]) -> Path:
     """The home's config.toml, which is not there yet."""
@@ -50,6 +59,36 @@ def test_setting_one_keeps_every_other_line_and_comment(warploom: Command, file:
     assert [entry.name for entry in file.parent.iterdir() if "config" in entry.name] == ["config.toml"]
 
 
+@pytest.mark.parametrize("text", ["", FILE, FILE.rstrip()])
+@pytest.mark.parametrize("name", ["agent", "offer_seconds"])
+def test_a_setting_is_written_above_the_tables_of_cards_which_stay_as_they_are(
+    warploom: Command, file: Path, text: str, name: str
+) -> None:
+    file.write_text(f"{text}\n{CARDS}")
+    assert warploom("config", "set", name, "7").returncode == 0
+    changed = file.read_text()
+    assert changed.endswith(CARDS)
+    loaded = Settings.of_file(changed, file)
+    assert (loaded.source[name], loaded.cards.rules_for(0, "GPU-a").weight) == ("7", 2.0)
+
+
+def test_the_tables_of_cards_are_shown_and_where_there_is_none_the_defaults(warploom: Command, file: Path) -> None:
+    assert "cards.*.weight = 1  [default]" in warploom("config").stdout
+    file.write_text(CARDS)
+    shown = warploom("config").stdout
+    assert "cards.0.weight = 2  [config.toml]" in shown
+    assert 'cards.0.ignore = ["user:root"]  [config.toml]' in shown
+    entries = {entry["name"]: entry for entry in json.loads(warploom("config", "--json").stdout)}
+    assert entries["cards.0.weight"]["value"] == "2"
+
+
+def test_a_mistake_in_the_table_of_a_card_is_told_by_its_key(warploom: Command, file: Path) -> None:
+    file.write_text('[cards.0]\nignore = ["usr:root"]\n')
+    done = warploom("config")
+    assert done.returncode == 3
+    assert done.stderr.startswith(f"cards.0.ignore in {file} has 'usr:root', which is no rule.\n")
+
+
 def test_a_setting_that_is_not_there_is_added_and_the_file_is_made_private(
     warploom: Command, environment: dict[str, str]
 ) -> None:
@@ -74,6 +113,7 @@ def test_a_key_that_is_set_is_never_printed(warploom: Command, file: Path) -> No
     [
         ("lease_minuets", "5", "Did you mean lease_minutes?"),
         ("home", "/elsewhere", "The home cannot be set"),
+        ("cards.0.weight", "2", "What is said of cards is written by hand."),
         ("lease_minutes", "soon", "lease_minutes is 'soon'."),
         ("toolsets", "gpu,nonsense", "'nonsense' is not a toolset."),
         ("agent", "a\nkey = 1", "agent cannot have that value."),

@@ -15,21 +15,35 @@ from warploom.domain.cards import GLYPHS, CardState, Rack, Service
 from warploom.domain.leases import Label, LeaseState
 
 
-def _lines(rack: Rack, width: int = 100) -> list[str]:
+def _lines(rack: Rack, width: int = 120) -> list[str]:
     return screen(rack, width).plain.splitlines()
 
 
 def test_the_screen_reads_as_promised(server: ScriptedServer, warploom: Command) -> None:
     server.on("GET", "/api/v1/rack", samples.rack(samples.busy_lane(), samples.lane(1)))
-    done = warploom("status")
+    done = warploom("status", COLUMNS="120")
     assert done.returncode == 0
     assert done.stdout.splitlines() == [
         "local   surveyed 0.4 s ago",
-        "  0  ● leased    L-42  train bert-base · claude-1 · 18,900/30,000  free in 44–52 min  measured",
+        "  0  GPU-5f3a91c2  ● leased    L-42  train bert-base · claude-1 · 18,900/30,000  free in 44–52 min  measured",
         "       1  T-18  eval-sweep    claude-2  waiting 41 min  starts in ~48 min  measured",
         "       2  T-91  hotfix-repro  codex-1   waiting 3 min   starts in ~2 h  declared",
-        "  1  ○ free      for 6 min",
+        "  1  GPU-5f3a91c2  ○ free      for 6 min",
     ]
+
+
+def test_a_card_is_named_by_its_index_and_the_beginning_of_its_uuid_together() -> None:
+    """Casebook C01: whoever counts cards in another order still sees which one is meant."""
+    lanes = [samples.busy_lane(), *(samples.lane(number, state) for number, state in enumerate(CardState, start=1))]
+    heads = [line[:19] for line in _lines(samples.rack(*lanes), 80) if line.startswith("  ") and line[2].isdigit()]
+    assert heads == [f"  {lane.index:<3}GPU-5f3a91c2  " for lane in lanes]
+
+
+def test_weights_are_shown_where_cards_differ() -> None:
+    lanes = [samples.busy_lane(weight=2.0, queue=[], waiting=0), samples.lane(1, weight=1.0)]
+    _, held, free = _lines(samples.rack(*lanes))
+    assert "18,900/30,000 · weight 2  free in" in held
+    assert free.endswith("for 6 min · weight 1")
 
 
 def test_json_is_the_rack_itself(server: ScriptedServer, warploom: Command) -> None:
@@ -53,7 +67,7 @@ def test_nothing_is_wider_than_the_terminal(width: int) -> None:
 def test_in_80_columns_who_and_how_far_move_to_a_line_of_their_own() -> None:
     lines = _lines(samples.rack(samples.busy_lane(queue=[], waiting=0)), 80)
     assert lines[1:] == [
-        "  0  ● leased    L-42  train bert-base  free in 44–52 min  measured",
+        "  0  GPU-5f3a91c2  ● leased    L-42  train bert-ba…  free in 44–52 min  measured",
         "       claude-1 · 18,900/30,000",
     ]
 
@@ -61,7 +75,7 @@ def test_in_80_columns_who_and_how_far_move_to_a_line_of_their_own() -> None:
 @pytest.mark.parametrize("state", list(CardState))
 def test_every_state_is_told_by_a_glyph_and_a_word(state: CardState) -> None:
     line = _lines(samples.rack(samples.lane(0, state)))[1]
-    assert line.startswith(f"  0  {GLYPHS[state]} {state.value} ")
+    assert line.startswith(f"  0  GPU-5f3a91c2  {GLYPHS[state]} {state.value} ")
 
 
 def test_a_card_that_nobody_can_have_says_why() -> None:

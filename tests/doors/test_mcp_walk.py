@@ -47,7 +47,7 @@ async def test_a_card_goes_from_agent_to_agent_and_loom_me_tells_the_truth_at_ea
         agent_at(server.url, f"{name}-3", mode=mode) as third,
     ):
         lane = next(lane for lane in (await first.call("gpu_survey"))["cards"] if lane["card"] == card)
-        assert lane["state"] == "free"
+        assert (lane["state"], len(lane["uuid"])) == ("free", 12)
         assert [await each.standing() for each in (first, second, third)] == [NOTHING] * 3
 
         held = await first.call("gpu_request", job="train", device=card, minutes=30)

@@ -121,6 +121,21 @@ async def test_times_are_relative_with_the_absolute_one_beside_them():
     assert "for 6 min" in words(page)
 
 
+async def test_a_card_is_named_by_its_index_and_the_beginning_of_its_uuid_together():
+    """Casebook C01: whoever counts cards in another order still sees which one is meant."""
+    page = "".join((await read(Shown())).text.split())
+    lanes = [lane for host in Shown().rack.hosts for lane in host.cards]
+    named = [f"{lane.card}{lane.model}{lane.uuid[:12]}".replace(" ", "") for lane in lanes]
+    assert [name for name in named if name not in page] == []
+
+
+async def test_weights_are_shown_where_cards_differ():
+    lanes = [lane("local/0", weight=2.5), lane("local/1", weight=1.0)]
+    rack = Rack(NOW, [HostLanes("local", "nvml", None, NOW, True, None, lanes)], 0, None, "")
+    assert "weight" not in words(await read(Shown()))
+    assert [text in words(await read(Shown(rack=rack))) for text in ("weight 2.5", "weight 1")] == [True, True]
+
+
 async def test_an_empty_rack_teaches_what_to_run():
     page = words(await read(Shown(rack=empty_rack(), events=[])))
     assert "No cards yet" in page

@@ -2,10 +2,11 @@
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from support.lab import Lab
 from warploom.domain.cards import CardLane
-from warploom.domain.hosts import ProcessKind
+from warploom.host.card_rules import RulesFile
 from warploom.host.fake import FakeProbe
 from warploom.host.fake_cards import FakeCards, FakeProcess
 from warploom.host.processes import ProcessBook
@@ -18,8 +19,9 @@ class FakeRack:
     def __init__(self, lab: Lab, home: Path, count: int = 2) -> None:
         self.lab = lab
         self.cards = FakeCards(home)
+        self.config = home / "config.toml"
         probe = FakeProbe(self.cards, count, ProcessBook(), timedelta(seconds=2))
-        self._surveyor = Surveyor(probe, timedelta(seconds=60))
+        self._surveyor = Surveyor(probe, timedelta(seconds=60), rules=RulesFile(self.config))
 
     async def look(self, times: int = 1) -> list[CardLane]:
         """Look at the cards and tell the App, so many times; return the lanes after the last look."""
@@ -27,7 +29,7 @@ class FakeRack:
             await self.lab.app.hosts.record_survey("local", self._surveyor.look())
         return (await self.lab.app.cards.survey()).hosts[0].cards
 
-    def run(self, card: int, lease: str | None = None, memory_mib: int | None = 9000, user: str = "ada") -> int:
+    def run(self, card: int, lease: str | None = None, memory_mib: int | None = 9000, **facts: Any) -> int:
         """Put an invented process on a card, with a lease's name in its environment or without; return its pid."""
-        process = FakeProcess(None, None, user, "python train.py", memory_mib, ProcessKind.COMPUTE, lease)
-        return self.cards.add_process(card, process)
+        about = {"user": "ada", "command": "python train.py", "memory_mib": memory_mib, "lease": lease} | facts
+        return self.cards.add_process(card, FakeProcess(**about))

@@ -16,8 +16,8 @@ def minutes(number: float) -> timedelta:
     return timedelta(minutes=number)
 
 
-def clear(card: int, host: int = 1) -> Slot:
-    return Slot(CardId(card), HostId(host), is_grantable=True)
+def clear(card: int, host: int = 1, weight: float = 1.0) -> Slot:
+    return Slot(CardId(card), HostId(host), is_grantable=True, weight=weight)
 
 
 def held(card: int, until: float | None, host: int = 1) -> Slot:
@@ -57,6 +57,19 @@ def test_two_cards_of_different_hosts_are_not_granted_together() -> None:
 def test_the_host_with_the_fewest_spare_cards_is_used_first() -> None:
     slots = [clear(1, 1), clear(2, 1), clear(3, 2)]
     assert grants(slots, [wants(7, {1, 2, 3})]) == {7: (3,)}
+
+
+def test_the_heaviest_free_card_is_taken_first() -> None:
+    slots = [clear(1), clear(2, weight=2.0), clear(3, weight=0.5)]
+    assert grants(slots, [wants(7, {1, 2, 3}), wants(8, {1, 2, 3}), wants(9, {1, 2, 3})]) == {7: (2,), 8: (1,), 9: (3,)}
+    assert grants(slots, [wants(7, {1, 2, 3}, 2)]) == {7: (1, 2)}
+    assert grants(slots, [wants(7, {1, 3})]) == {7: (1,)}
+
+
+def test_of_hosts_with_as_few_spare_cards_the_one_with_heavier_cards_is_used() -> None:
+    slots = [clear(1, 1), clear(2, 2, weight=4.0)]
+    assert grants(slots, [wants(7, {1, 2})]) == {7: (2,)}
+    assert grants([*slots, clear(3, 2, weight=9.0)], [wants(7, {1, 2, 3})]) == {7: (1,)}
 
 
 def test_the_head_holds_the_clear_card_it_needs_together_with_another() -> None:

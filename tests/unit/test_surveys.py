@@ -145,6 +145,22 @@ class TestAttribution:
     def test_a_desktop_is_graphics_and_no_intruder(self):
         assert attribute(process(kind=ProcessKind.GRAPHICS), CARD, {}, {}).owner is Owner.GRAPHICS
 
+    def test_a_process_that_a_rule_covers_is_ignored(self):
+        """Casebook C19."""
+        assert attribute(process(is_ignored=True), CARD, {}, {}).owner is Owner.IGNORED
+
+    @pytest.mark.parametrize("named", ["L-42", "L-99", "nonsense"])
+    def test_a_process_that_names_a_lease_is_never_ignored(self, named):
+        owned = attribute(process(named, is_ignored=True), CARD, by_number(lease(42)), {})
+
+        assert owned.owner is (Owner.MEMBER if named == "L-42" else Owner.FOREIGN)
+
+    @pytest.mark.parametrize("cards", [(CARD,), (OTHER_CARD,)])
+    def test_a_process_that_descends_from_a_session_is_never_ignored(self, cards):
+        owned = attribute(process(None, (SESSION,), is_ignored=True), CARD, by_number(lease(42, cards=cards)), SESSIONS)
+
+        assert owned.owner is (Owner.MEMBER if cards == (CARD,) else Owner.UNLEASED)
+
     def test_a_window_that_a_session_opened_is_graphics_and_no_intruder(self):
         owned = attribute(process(ancestors=(SESSION,), kind=ProcessKind.GRAPHICS), CARD, {}, SESSIONS)
 
@@ -201,6 +217,66 @@ class TestAQuietCard:
         desktop = process(kind=ProcessKind.GRAPHICS, memory_mib=900)
 
         judged = look_at(card(used=9000, processes=[desktop]), Owner.GRAPHICS, before())
+
+        assert judged.condition is Condition.FOREIGN
+
+
+class TestAnIgnoredProcess:
+    """Casebook C19: what a rule of the host covers keeps nobody away."""
+
+    def test_it_leaves_its_card_clear_and_its_memory_does_not_count(self):
+        fact = card(used=9300, processes=[process(memory_mib=9000)])
+
+        assert look_at(fact, Owner.IGNORED, before(baseline_mib=300)).condition is Condition.CLEAR
+
+    def test_memory_beyond_its_own_is_somebodys(self):
+        fact = card(used=9000, processes=[process(memory_mib=100)])
+
+        assert look_at(fact, Owner.IGNORED, before()).condition is Condition.FOREIGN
+
+    def test_memory_that_is_not_reported_may_be_somebody_elses_so_the_card_is_kept_out(self):
+        fact = card(used=9000, processes=[process(memory_mib=None)])
+
+        judged = look_at(fact, Owner.IGNORED, before())
+
+        assert (judged.condition, judged.detail) == (
+            Condition.FOREIGN,
+            "8.8 GiB used by python train.py (user ada, ignored by a rule of its host, pid 500, memory not reported) or by "
+            "a process that cannot be named",
+        )
+
+    def test_after_a_release_it_is_named_where_it_may_hold_what_a_ghost_would(self):
+        fact = card(used=9000, processes=[process(memory_mib=None)])
+
+        judged = look_at(fact, Owner.IGNORED, before(Condition.SETTLING, ago=RULES.settle_time))
+
+        assert judged.condition is Condition.GHOST
+        assert (judged.detail or "").startswith(
+            "8.8 GiB held by python train.py (user ada, ignored by a rule of its host"
+        )
+        assert (judged.detail or "").endswith("or by no living process")
+
+    def test_where_its_memory_is_not_reported_and_little_is_in_use_its_card_is_clear(self):
+        fact = card(used=300, processes=[process(memory_mib=None)])
+
+        assert look_at(fact, Owner.IGNORED, before()).condition is Condition.CLEAR
+
+    def test_it_teaches_no_baseline(self):
+        fact = card(used=300, processes=[process(memory_mib=None)])
+
+        assert look_at(fact, Owner.IGNORED, before()).baseline_mib is None
+
+    def test_a_rule_that_is_new_says_that_the_quiet_time_still_runs(self):
+        fact = card(used=9000, processes=[process(memory_mib=9000)])
+
+        judged = look_at(fact, Owner.IGNORED, before(Condition.FOREIGN, quiet_until=NOW + SECOND))
+
+        assert judged.detail == "nobody is left whom its host does not ignore; back in the pool in 1 s if that stays so"
+
+    def test_it_does_not_hide_an_intruder(self):
+        owned = [OwnedProcess(process(), Owner.IGNORED), OwnedProcess(process(pid=501), Owner.FOREIGN)]
+
+        judged = look(card(used=9000, processes=[each.fact for each in owned]), owned, before())
 
         assert judged.condition is Condition.FOREIGN
 
@@ -384,7 +460,7 @@ class TestWhateverHappens:
             shown = sum(each.fact.memory_mib or 0 for each in owned)
             limit = (remembered.baseline_mib or 0) + RULES.slack_mib + shown
             assert fact.fault is None
-            assert set(owners) <= {Owner.GRAPHICS}
+            assert set(owners) <= {Owner.GRAPHICS, Owner.IGNORED}
             assert fact.used_mib is None or fact.used_mib <= limit
 
     @given(st.lists(facts, min_size=1, max_size=12), remembrances)

@@ -1,5 +1,6 @@
 """`warploom config`: every setting, its value here, where that comes from and what it means; and setting one."""
 
+import json
 import os
 from dataclasses import dataclass
 from typing import Annotated
@@ -9,7 +10,8 @@ import typer
 from warploom.cli.options import Json
 from warploom.cli.output import note, present
 from warploom.cli.settings_file import SECRETS, setting_name, write_setting
-from warploom.config import PREFIX, SETTINGS, Setting, Settings
+from warploom.config import CARD_SETTINGS, PREFIX, SETTINGS, Setting, Settings
+from warploom.domain.card_rules import EVERY_CARD, CardTables
 
 app = typer.Typer(rich_markup_mode=None)
 config = typer.Typer(
@@ -23,10 +25,10 @@ app.add_typer(config, name="config")
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One setting as it is in force here; secrets are not shown."""
+    """One setting as it is in force here; secrets are not shown. What is said of a card has no variable."""
 
     name: str
-    variable: str
+    variable: str | None
     value: str
     source: str
     meaning: str
@@ -81,7 +83,7 @@ def note_override(setting: str) -> None:
 
 def _show_all(*, as_json: bool) -> None:
     settings = Settings.load()
-    shown = [_show(setting, settings) for setting in SETTINGS]
+    shown = [*(_show(setting, settings) for setting in SETTINGS), *_show_cards(settings.cards)]
     present(shown, [line for entry in shown for line in _lines(entry)], as_json=as_json)
 
 
@@ -95,9 +97,27 @@ def _show(setting: Setting, settings: Settings) -> Shown:
     return Shown(setting.name, variable, _hidden(setting.name, value), source, setting.meaning)
 
 
+def _show_cards(tables: CardTables) -> list[Shown]:
+    """Show what each table of a card says, and the defaults where there is no table."""
+    if not tables.entries:
+        return [_show_card(EVERY_CARD, setting, None) for setting in CARD_SETTINGS]
+    said = {
+        (key, setting): getattr(table, setting.name)
+        for key, table in tables.entries.items()
+        for setting in CARD_SETTINGS
+    }
+    return [_show_card(key, setting, value) for (key, setting), value in said.items() if value is not None]
+
+
+def _show_card(key: str, setting: Setting, value: float | tuple[str, ...] | None) -> Shown:
+    told = json.dumps(value) if isinstance(value, tuple) else setting.default if value is None else f"{value:g}"
+    source = "default" if value is None else "config.toml"
+    return Shown(f"cards.{key}.{setting.name}", None, told, source, setting.meaning)
+
+
 def _hidden(name: str, value: str) -> str:
     return "(set, not shown)" if value and name in SECRETS else value
 
 
 def _lines(entry: Shown) -> list[str]:
-    return [f"{entry.variable} = {entry.value or '(none)'}  [{entry.source}]", f"    {entry.meaning}"]
+    return [f"{entry.variable or entry.name} = {entry.value or '(none)'}  [{entry.source}]", f"    {entry.meaning}"]

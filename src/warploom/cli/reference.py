@@ -11,7 +11,7 @@ from typer.main import get_command
 
 from warploom.cli.exits import MEANINGS, exit_for
 from warploom.cli.main import COMMANDS, app
-from warploom.config import PREFIX, SETTINGS
+from warploom.config import CARD_SETTINGS, PREFIX, SETTINGS
 from warploom.domain.errors import every_error
 from warploom.domain.events import SENTENCES
 from warploom.domain.toolsets import HEADER, USUAL
@@ -102,7 +102,30 @@ def _settings() -> str:
         )
         for setting in SETTINGS
     ]
-    return _page("Settings", lead, [_table(["variable", "in config.toml", "default", "meaning"], rows)])
+    head = ["variable", "in config.toml", "default", "meaning"]
+    return _page("Settings", lead, [_table(head, rows), "## Cards", *_cards()])
+
+
+def _cards() -> list[str]:
+    lead = (
+        "`config.toml` may end with a table for each card of the machine it lies on: by index, by the beginning of its UUID, "
+        "or for every card. The weight of the nearest table counts (UUID, then index, then `*`); what is to be ignored adds "
+        "up. Its host agent reads the file again at the next look after it was changed."
+    )
+    example = """\
+```toml
+[cards.0]
+weight = 2.0
+ignore = ["user:root", "command:Xorg*"]
+
+[cards.GPU-1a2b3c4d]
+weight = 0.5
+
+[cards."*"]
+ignore = ["dcgm-exporter"]
+```"""
+    rows = [(f"`{setting.name}`", f"`{setting.default}`", setting.meaning) for setting in CARD_SETTINGS]
+    return [lead, example, _table(["in the table of a card", "default", "meaning"], rows)]
 
 
 def _errors() -> str:

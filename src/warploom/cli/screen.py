@@ -34,6 +34,8 @@ _STYLES: Final = {
 _FAULT_STYLE: Final = "red"
 _UNREADABLE: Final = (CardState.LOST, CardState.BLIND, CardState.GONE)
 _STATE_WIDTH: Final = 12
+_UUID_SHOWN: Final = 12
+_UUID_WIDTH: Final = 80
 _LEAST_TITLE: Final = 16
 _WIDEST_AGENT: Final = 16
 _DEEP: Final = " " * 7
@@ -80,13 +82,14 @@ def _lane_lines(lane: CardLane, now: datetime, width: int) -> list[Text]:
 def _card_lines(lane: CardLane, now: datetime, width: int) -> list[Text]:
     """One line, or a second one for who and how far where the first has no room for them."""
     state = f"{GLYPHS[lane.state]} {lane.state.value}  "
-    line = Text(f"  {lane.index:<3}").append(f"{state:<{_STATE_WIDTH}}", _STYLES.get(lane.state, _FAULT_STYLE))
+    name = f"  {lane.index:<3}" + (f"{lane.uuid[:_UUID_SHOWN]:<{_UUID_SHOWN}}{_GAP}" if width >= _UUID_WIDTH else "")
+    line = Text(inert(name)).append(f"{state:<{_STATE_WIDTH}}", _STYLES.get(lane.state, _FAULT_STYLE))
     if lane.holder is None:
-        return [line.append(f"for {spoken_duration(now - lane.since)}")]
+        return [line.append(_DOT.join([f"for {spoken_duration(now - lane.since)}", *_weight(lane)]))]
     ending = _ending(lane.holder, lane.free)
     line.append(f"{lane.holder.lease}  ")
     room = width - line.cell_len - cell_len(ending) - len(_GAP)
-    title, rest = inert(lane.holder.title), _who_and_how_far(lane.holder, lane.service)
+    title, rest = inert(lane.holder.title), _who_and_how_far(lane, lane.holder)
     if min(cell_len(title), _LEAST_TITLE) + cell_len(_DOT + rest) <= room:
         title = cut(title, room - cell_len(_DOT + rest)) + _DOT + rest
         return [line.append(title + _GAP).append(ending, "bright_black")]
@@ -94,11 +97,15 @@ def _card_lines(lane: CardLane, now: datetime, width: int) -> list[Text]:
     return [line, Text(_DEEP + cut(rest, width - len(_DEEP)))]
 
 
-def _who_and_how_far(holder: Holder, service: Service) -> str:
+def _who_and_how_far(lane: CardLane, holder: Holder) -> str:
     labels = [label.value for label in holder.labels if label is not Label.OVERDUE]
     labels += [f"runs into {holder.runs_into}"] if holder.runs_into else []
-    labels += [service.value] if service is not Service.IN_SERVICE else []
-    return _DOT.join(map(inert, [holder.agent, *_steps(holder), *labels]))
+    labels += [lane.service.value] if lane.service is not Service.IN_SERVICE else []
+    return _DOT.join(map(inert, [holder.agent, *_steps(holder), *labels, *_weight(lane)]))
+
+
+def _weight(lane: CardLane) -> list[str]:
+    return [] if lane.weight is None else [f"weight {lane.weight:g}"]
 
 
 def _steps(holder: Holder) -> list[str]:

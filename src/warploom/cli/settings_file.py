@@ -10,7 +10,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from warploom.config import PREFIX, SETTINGS, Settings, read_file
+from warploom.config import PREFIX, SETTINGS, Settings, SettingsFile, read_file
 from warploom.domain.errors import MalformedInput
 from warploom.domain.texts import spoken_list
 
@@ -18,6 +18,7 @@ SECRETS = ("key", "operator_key", "database_url", "redis_url")
 """Settings whose values are never shown."""
 _NAMES = tuple(setting.name for setting in SETTINGS)
 _LONGEST = 1_000
+_FIRST_TABLE = re.compile(r"^[ \t]*\[", re.MULTILINE)
 _WHOLE_NUMBER = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
 _VALUE = r"""(?:"(?:[^"\\\r\n]|\\[^\r\n])*"|'[^'\r\n]*'|[^\s"'#\[{][^\r\n#]*?)"""
 
@@ -28,6 +29,11 @@ def setting_name(text: str) -> str:
     if name == "home":
         raise MalformedInput(
             "The home cannot be set in the file that lies in it.", "Set WARPLOOM_HOME in the environment."
+        )
+    if name.partition(".")[0] == "cards":
+        raise MalformedInput(
+            "What is said of cards is written by hand.",
+            "Put [cards.0] at the end of config.toml, with weight and ignore below it; `warploom config` shows it.",
         )
     if name not in _NAMES:
         near = difflib.get_close_matches(name, _NAMES)
@@ -58,21 +64,27 @@ def write_setting(home: Path, name: str, value: str) -> Path:
 
 
 def with_setting(text: str, name: str, value: str, path: Path) -> str:
-    """Return the text of a file with one setting changed, or added at its end; raise MalformedInput where that is not safe."""
-    expected = read_file(text, path) | {name: value}
+    """Return the text of a file with one setting changed, or added; raise MalformedInput where that is not safe.
+
+    What follows the head of a table belongs to that table, so a setting is added before the first one.
+    """
+    before = read_file(text, path)
+    expected = SettingsFile(before.values | {name: value}, before.cards)
     line = re.compile(rf"""^([ \t]*["']?{name}["']?[ \t]*=[ \t]*){_VALUE}([ \t]*(?:#[^\r\n]*)?\r?)$""", re.MULTILINE)
     written = _written(value)
     if line.search(text):
         changed = line.sub(lambda found: f"{found[1]}{written}{found[2]}", text, count=1)
     else:
         end = "\r\n" if "\r\n" in text else "\n"
-        changed = f"{text}{'' if not text or text.endswith(end) else end}{name} = {written}{end}"
+        table = _FIRST_TABLE.search(text)
+        own, tables = (text, "") if table is None else (text[: table.start()], text[table.start() :])
+        changed = f"{own}{'' if not own or own.endswith(end) else end}{name} = {written}{end}{tables}"
     if not _says(changed, expected, path):
         raise MalformedInput(f"{path} says {name} in a way that cannot be changed safely.", "Change that line by hand.")
     return changed
 
 
-def _says(text: str, expected: dict[str, str], path: Path) -> bool:
+def _says(text: str, expected: SettingsFile, path: Path) -> bool:
     try:
         return read_file(text, path) == expected
     except MalformedInput:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
+from warploom.domain.card_rules import NO_RULES, CardRules
 from warploom.domain.etas import EtaView, Pace
 from warploom.domain.identifiers import CardId, HostId
 from warploom.domain.leases import SESSION_SILENCE, Holder, LeaseState
@@ -84,6 +85,7 @@ class Owner(StrEnum):
     UNLEASED = "unleased"
     FOREIGN = "foreign"
     GRAPHICS = "graphics"
+    IGNORED = "ignored"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +155,8 @@ class CardLane:
     """When memory, utilisation and processes were read, where the card has not answered since; None where they are of now."""
     reservations: list[ReservationView] = field(default_factory=list[ReservationView])
     """Those that are current or begin within a day, in order of time."""
+    weight: float | None = None
+    """How fast it is beside the others; None where all are alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +249,7 @@ class KnownCard:
     moved_at: datetime | None = None
     read_at: datetime | None = None
     """When it last answered: its memory, utilisation and processes are of then. None when it never did."""
+    rules: CardRules = NO_RULES
     idle_since: datetime | None = None
     """Since when its holder has hardly used it, where the driver tells how much it is used."""
     bookings: tuple[Booking, ...] = ()

@@ -50,6 +50,7 @@ class EventKind(StrEnum):
     CARD_FOUND = "card.found"
     CARD_MOVED = "card.moved"
     CARD_CONDITION = "card.condition"
+    CARD_RULES = "card.rules"
     CARD_DRAINED = "card.drained"
     CARD_UNDRAINED = "card.undrained"
     CARD_XID = "card.xid"
@@ -110,6 +111,7 @@ SENTENCES: dict[EventKind, str] = {
     EventKind.CARD_FOUND: "{cards} found: {model}, {memory}",
     EventKind.CARD_MOVED: "what was {before} is {cards} now: the driver numbers its cards anew",
     EventKind.CARD_CONDITION: "{cards} is {condition}{detail}",
+    EventKind.CARD_RULES: "{host} has other rules for {cards}: {before} → {after}",
     EventKind.CARD_DRAINED: "{agent} drains {cards}: {reason}",
     EventKind.CARD_UNDRAINED: "{agent} put {cards} back in service",
     EventKind.CARD_XID: "the driver told of {xids} on {cards}",

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from warploom.domain.card_rules import CardRules
 from warploom.domain.errands import Errand
 from warploom.domain.processes import ProcessIdentity
 
@@ -29,6 +30,8 @@ class ProcessFact:
     """The value of WARPLOOM_LEASE in its environment, when that can be read."""
     ancestors: list[ProcessIdentity] = field(default_factory=list[ProcessIdentity])
     """Its parents, nearest first, without itself."""
+    is_ignored: bool = False
+    """Whether a rule of its host says that it keeps nobody away."""
 
 
 class CardFault(StrEnum):
@@ -59,6 +62,8 @@ class CardFact:
     processes: list[ProcessFact] = field(default_factory=list[ProcessFact])
     fault: CardFault | None = None
     problem: str | None = None
+    rules: CardRules | None = None
+    """What the people of its host say of it; None where that was not told, which changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)

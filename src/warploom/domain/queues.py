@@ -24,6 +24,8 @@ class Slot:
     free: Span | None = None
     bookings: tuple[Booking, ...] = ()
     """What is reserved from now on, in order of time."""
+    weight: float = 1.0
+    """How fast it is beside the others."""
 
     def owner(self, now: datetime) -> AgentId | None:
         """Return whose window it is now."""
@@ -114,19 +116,29 @@ def _may_use(ticket: Waiting, slot: Slot, held_until: datetime | None, now: date
 
 def _choose(usable: Iterable[Slot], ticket: Waiting, now: datetime) -> tuple[CardId, ...] | None:
     """Take cards of one host: reserved for its owner, then of the host with the fewest spare ones, so that larger requests
-    find room."""
-    hosts: dict[HostId, list[CardId]] = {}
-    own: set[CardId] = set()
+    find room, then the heaviest."""
+    hosts: dict[HostId, list[Slot]] = {}
     for slot in usable:
-        hosts.setdefault(slot.host, []).append(slot.card)
-        if ticket.agent is not None and slot.owner(now) == ticket.agent:
-            own.add(slot.card)
-    fitting = [cards for cards in hosts.values() if len(cards) >= ticket.count]
-    if not fitting:
+        hosts.setdefault(slot.host, []).append(slot)
+    rooms = [_best_first(room, ticket, now) for room in hosts.values() if len(room) >= ticket.count]
+    if not rooms:
         return None
-    best = min(fitting, key=lambda cards: (-len(own.intersection(cards)), len(cards), min(cards)))
-    first = sorted(best, key=lambda card: (card not in own, card))
-    return tuple(sorted(first[: ticket.count]))
+    best = min(rooms, key=lambda room: _rank(room, ticket, now))
+    return tuple(sorted(slot.card for slot in best[: ticket.count]))
+
+
+def _best_first(room: Sequence[Slot], ticket: Waiting, now: datetime) -> list[Slot]:
+    return sorted(room, key=lambda slot: (not _is_own(slot, ticket, now), -slot.weight, slot.card))
+
+
+def _rank(room: Sequence[Slot], ticket: Waiting, now: datetime) -> tuple[int, int, float, CardId]:
+    own = sum(_is_own(slot, ticket, now) for slot in room)
+    weight = sum(slot.weight for slot in room[: ticket.count])
+    return -own, len(room), -weight, min(slot.card for slot in room)
+
+
+def _is_own(slot: Slot, ticket: Waiting, now: datetime) -> bool:
+    return ticket.agent is not None and slot.owner(now) == ticket.agent
 
 
 def _rooms(slots: Sequence[Slot], ticket: Waiting) -> list[list[Slot]]:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from warploom.domain.card_rules import LARGEST_WEIGHT, LEAST_WEIGHT, MOST_RULES, CardRules
 from warploom.domain.errands import MOST_FATES, Outcome
 from warploom.domain.errors import MalformedInput
 from warploom.domain.hosts import CardFact, ProcessFact, Survey
@@ -91,7 +92,16 @@ def _read_card(card: CardFact) -> CardFact:
         problem=cut_line(card.problem, _PROBLEM_LIMIT),
         xids=card.xids[:MOST_XIDS],
         processes=[_read_process(process) for process in card.processes],
+        rules=None if card.rules is None else _read_rules(card.rules),
     )
+
+
+def _read_rules(rules: CardRules) -> CardRules:
+    if not LEAST_WEIGHT <= rules.weight <= LARGEST_WEIGHT:
+        raise MalformedInput("The weight of a card is out of range.", f"Send {LEAST_WEIGHT:g} to {LARGEST_WEIGHT:g}.")
+    if len(rules.ignore) > MOST_RULES:
+        raise MalformedInput("A card has too many rules.", f"Send at most {MOST_RULES}.")
+    return replace(rules, ignore=[one_line(rule, "rule", NAME_LIMIT) for rule in rules.ignore])
 
 
 def _read_process(process: ProcessFact) -> ProcessFact:

@@ -51,6 +51,9 @@ def attribute(
 
 
 def _unclaimed(process: ProcessFact, otherwise: Owner) -> Owner:
+    """A rule of the host never covers for one of our sessions, nor for a process that names a lease."""
+    if process.is_ignored and process.lease is None and otherwise is Owner.FOREIGN:
+        return Owner.IGNORED
     return Owner.GRAPHICS if process.kind is ProcessKind.GRAPHICS else otherwise
 
 
@@ -139,15 +142,17 @@ def _condition(
     if leavers:
         return _leaving(leavers, before, now, rules)
     if _holds_memory(fact, processes, before, rules):
-        return _unexplained(fact, before, now, rules)
+        return _unexplained(fact, processes, before, now, rules)
     if before.quiet_until is not None and before.quiet_until > now:
-        left = spoken_duration(before.quiet_until - now)
-        return (
-            Condition.FOREIGN,
-            f"somebody else's process is gone; back in the pool in {left} if it stays away",
-            before.quiet_until,
-        )
+        return Condition.FOREIGN, _tell_quiet(processes, before.quiet_until - now), before.quiet_until
     return Condition.CLEAR, None, None
+
+
+def _tell_quiet(processes: list[OwnedProcess], left: timedelta) -> str:
+    back = f"back in the pool in {spoken_duration(left)}"
+    if any(process.owner is Owner.IGNORED for process in processes):
+        return f"nobody is left whom its host does not ignore; {back} if that stays so"
+    return f"somebody else's process is gone; {back} if it stays away"
 
 
 def _leaving(leavers: list[OwnedProcess], before: Remembered, now: datetime, rules: SurveyRules) -> _Verdict:
@@ -157,24 +162,38 @@ def _leaving(leavers: list[OwnedProcess], before: Remembered, now: datetime, rul
     return (Condition.OCCUPIED if has_waited or is_stuck else Condition.SETTLING), _tell_first(leavers), None
 
 
-def _unexplained(fact: CardFact, before: Remembered, now: datetime, rules: SurveyRules) -> _Verdict:
+def _unexplained(
+    fact: CardFact, processes: list[OwnedProcess], before: Remembered, now: datetime, rules: SurveyRules
+) -> _Verdict:
     held = spoken_memory(fact.used_mib or 0)
     if before.has_live_lease:
         return Condition.OCCUPIED, None, None
     if before.condition in (Condition.GHOST, Condition.FOREIGN, Condition.CLEAR):
         if before.condition is Condition.GHOST:
-            return Condition.GHOST, f"{held} held by no living process", None
-        return Condition.FOREIGN, f"{held} used by a process that cannot be named", now + rules.foreign_quiet
+            return Condition.GHOST, _tell_ghost(held, processes), None
+        detail = f"{held} used by {_tell_silent(processes)}a process that cannot be named"
+        return Condition.FOREIGN, detail, now + rules.foreign_quiet
     waited = now - before.since if before.condition is Condition.SETTLING else timedelta(0)
     if waited < rules.settle_time:
         return Condition.SETTLING, f"{held} still in use", None
-    return Condition.GHOST, f"{held} held by no living process", None
+    return Condition.GHOST, _tell_ghost(held, processes), None
+
+
+def _tell_ghost(held: str, processes: list[OwnedProcess]) -> str:
+    return f"{held} held by {_tell_silent(processes)}no living process"
+
+
+def _tell_silent(processes: list[OwnedProcess]) -> str:
+    """Name the ignored processes whose memory is not reported: it cannot be told from what somebody else holds."""
+    silent = [process for process in processes if process.owner is Owner.IGNORED and process.fact.memory_mib is None]
+    return f"{_tell_first(silent)} or by " if silent else ""
 
 
 def _holds_memory(fact: CardFact, processes: list[OwnedProcess], before: Remembered, rules: SurveyRules) -> bool:
     if fact.used_mib is None:
         return False
-    shown = sum(process.fact.memory_mib or 0 for process in processes if process.owner is Owner.GRAPHICS)
+    harmless = (Owner.GRAPHICS, Owner.IGNORED)
+    shown = sum(process.fact.memory_mib or 0 for process in processes if process.owner in harmless)
     return fact.used_mib - shown > (before.baseline_mib or 0) + rules.slack_mib
 
 
@@ -204,5 +223,6 @@ def tell_process(process: OwnedProcess) -> str:
         Owner.EX_HOLDER: f"ex-holder L-{process.lease}",
         Owner.UNLEASED: f"session S-{process.session} without a lease",
         Owner.MEMBER: f"L-{process.lease}",
+        Owner.IGNORED: f"user {fact.user or 'unknown'}, ignored by a rule of its host",
     }.get(process.owner, f"user {fact.user or 'unknown'}")
     return f"{fact.command or 'a process'} ({whose}, pid {fact.pid}, {memory})"

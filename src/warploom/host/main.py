@@ -11,6 +11,7 @@ from warploom.config import Settings
 from warploom.domain.callers import Caller, Role
 from warploom.domain.errors import MalformedInput, WarploomError
 from warploom.host.agent import HostAgent
+from warploom.host.card_rules import RulesFile
 from warploom.host.fake import FakeProbe
 from warploom.host.fake_cards import FakeCards
 from warploom.host.link import Link
@@ -41,7 +42,9 @@ def build_agent(settings: Settings) -> HostAgent:
     """Put the agent of these settings together."""
     caller = Caller(role=Role.HOST, host=settings.host_name)
     link = Link(lambda: HostCalls(server_url(settings), caller, settings.key))
-    return HostAgent(settings.host_name, Surveyor(choose_probe(settings), settings.survey_interval), link)
+    rules = RulesFile(settings.home / "config.toml")
+    surveyor = Surveyor(choose_probe(settings), settings.survey_interval, rules=rules)
+    return HostAgent(settings.host_name, surveyor, link)
 
 
 def choose_probe(settings: Settings) -> GpuProbe:

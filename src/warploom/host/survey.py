@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib.metadata import version
 
+from warploom.domain.card_rules import NO_TABLES
 from warploom.domain.errors import ProviderMissing
 from warploom.domain.hosts import Survey
+from warploom.host.card_rules import RulesFile, apply_rules
 from warploom.host.probe import GpuProbe, Provider, Reading
 from warploom.host.roster import Roster
 from warploom.host.untold import Untold
@@ -24,6 +26,7 @@ class Surveyor:
     interval: timedelta
     roster: Roster = field(default_factory=Roster)
     untold: Untold = field(default_factory=Untold)
+    rules: RulesFile | None = None
 
     def look(self) -> Survey:
         """Look at every card once. A missing provider is a survey too, without cards."""
@@ -32,7 +35,9 @@ class Surveyor:
             provider, reading = self.probe.describe(), self.probe.read()
         except ProviderMissing as missing:
             provider, reading = _NO_PROVIDER, Reading([], str(missing))
-        cards = self.untold.add_to(self.roster.complete(reading))
+        tables = NO_TABLES if self.rules is None else self.rules.read()
+        listed = self.untold.add_to(self.roster.complete(reading))
+        cards = [apply_rules(card, tables) for card in listed]
         problem = reading.problem if cards or reading.problem else f"the {provider.name} driver sees no card"
         return Survey(
             provider=provider.name,

@@ -39,11 +39,14 @@ def _rack(rack: Rack) -> Answer:
 def _lane(lane: CardLane) -> dict[str, Any]:
     about: dict[str, Any] = {
         "card": lane.card,
+        "uuid": lane.uuid[:12],
         "model": lane.model,
         "memory_gib": round(lane.memory_mib / 1024, 1),
         "state": lane.state.value,
         "why": lane.say,
     }
+    if lane.weight is not None:
+        about["weight"] = lane.weight
     if lane.holder is not None:
         holder = lane.holder
         about["holder"] = plain(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from warploom.domain.callers import Role
+from warploom.domain.card_rules import NO_RULES
 from warploom.domain.cards import (
     CardLane,
     Condition,
@@ -48,6 +49,11 @@ class _Scene:
     heads: list[Head]
     lengths: dict[CardId, int]
     starts: dict[TaskId, Span]
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether any card is faster or slower than others."""
+        return any(card.rules.weight != NO_RULES.weight for card in self.cards)
 
 
 class CardService:
@@ -241,6 +247,7 @@ def _lane(card: KnownCard, scene: _Scene) -> CardLane:
             for each in card.bookings
             if each.starts_at <= scene.now + SHOWN_AHEAD
         ],
+        weight=card.rules.weight if scene.has_weights else None,
     )
 
 

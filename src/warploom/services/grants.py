@@ -43,6 +43,7 @@ def slots_of(cards: Sequence[KnownCard], now: datetime) -> list[Slot]:
             card.is_grantable,
             None if card.is_grantable else free_span(card, now),
             card.bookings,
+            card.rules.weight,
         )
         for card in cards
         if card.service is Service.IN_SERVICE and card.condition is not Condition.GONE

@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 
 from warploom.bus.hints import Bus, BusState
+from warploom.domain.card_rules import NO_RULES
 from warploom.domain.cards import CardState, KnownCard, Service
 from warploom.domain.errors import WarploomError
 from warploom.domain.health import Check, Word
@@ -90,7 +91,7 @@ class HealthService:
             ]
         checks = [check for host in hosts for check in _host_checks(host, now)]
         for card in await card_store.read_cards(conn):
-            checks += _check_alias(card, now)
+            checks += [*_check_alias(card, now), *_check_rules(card)]
             state = card_state(card, now)
             if card.service is Service.QUARANTINED and state in _HELD:
                 state = CardState.QUARANTINED
@@ -149,6 +150,10 @@ def _check_alias(card: KnownCard, now: datetime) -> list[Check]:
         "leases and tickets stay with the card"
     )
     return [Check(Word.WARN, card.name, text, f"Call it {card.name} from now on, or by its UUID.")]
+
+
+def _check_rules(card: KnownCard) -> list[Check]:
+    return [] if card.rules == NO_RULES else [Check(Word.OK, card.name, f"{card.rules}: a rule of its host")]
 
 
 def _fix(state: CardState) -> str | None:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from warploom.bus.hints import POLL_SECONDS
+from warploom.domain.card_rules import NO_RULES, CardRules
 from warploom.domain.cards import Condition, Owner
 from warploom.domain.events import EventKind
 from warploom.domain.hosts import CardFact, CardFault, Orders, Survey, SurveyAnswer
@@ -46,6 +47,12 @@ class _Judged:
     processes: list[OwnedProcess]
     judgement: Judgement
     remembered: RememberedCard | None
+
+    @property
+    def rules(self) -> CardRules:
+        """The rules that its host told, or the ones known so far where it told none."""
+        known = self.remembered.rules if self.remembered is not None else NO_RULES
+        return known if self.fact.rules is None else self.fact.rules
 
 
 class HostService:
@@ -149,6 +156,10 @@ class HostService:
         for each in judged:
             card, is_new = ids[each.fact.uuid]
             alias = f"{name}/{each.fact.index}"
+            before = NO_RULES if each.remembered is None else each.remembered.rules
+            if each.rules != before:
+                facts = {"cards": alias, "before": str(before), "after": str(each.rules), "host": name}
+                change.tell(EventKind.CARD_RULES, facts, host=saved.host, cards=[card])
             if is_new:
                 facts = {
                     "cards": alias,
@@ -264,6 +275,8 @@ def _row(each: _Judged) -> dict[str, Any]:
         "ecc_errors": fact.ecc_errors,
         "idle_since": judgement.idle_since.isoformat() if judgement.idle_since else None,
         "answered": fact.fault is None,
+        "weight": each.rules.weight,
+        "ignored": each.rules.ignore,
     }
 
 

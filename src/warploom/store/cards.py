@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, LiteralString
 
+from warploom.domain.card_rules import CardRules
 from warploom.domain.cards import Condition, KnownCard, KnownHolder, Owner, ProcessView, Service
 from warploom.domain.etas import Pace
 from warploom.domain.identifiers import AgentId, CardId, HostId, ReservationId, lease_name
@@ -19,7 +20,7 @@ select card.id, card.host_id, host.name as host, card.index, card.uuid, card.mod
   card.condition::text, card.condition_since, card.condition_detail, card.observed_at,
   card.observed_at >= clock_now() - 2 * make_interval(secs => host.survey_seconds) as is_fresh,
   card.used_mib, card.utilisation, card.processes, host.capabilities, card.moved_from, card.moved_at, card.idle_since, card.read_at,
-  card.pci_bus_id, card.parent_uuid,
+  card.pci_bus_id, card.parent_uuid, card.weight, card.ignored,
   lease.id as lease_id, lease.task_id, task.title, task.kind <> 'gpu' as is_task, agent.name as agent,
   lease.session_id, session.client, session.directory,
   lease.state::text as lease_state, lease.granted_at, lease.expires_at, lease.expected_end, heartbeat.seen_at,
@@ -164,6 +165,7 @@ def _card(row: Record) -> KnownCard:
         moved_at=row["moved_at"],
         idle_since=row["idle_since"],
         read_at=row["read_at"],
+        rules=CardRules(row["weight"], row["ignored"]),
         holder=_holder(row) if row["lease_id"] is not None else None,
         bookings=tuple(
             Booking(ReservationId(number), AgentId(agent), name, title, starts_at, ends_at)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, LiteralString
 
+from warploom.domain.card_rules import CardRules
 from warploom.domain.cards import Condition, Owner
 from warploom.domain.hosts import Survey
 from warploom.domain.identifiers import CardId, HostId
@@ -24,15 +25,15 @@ returning host.id, clock_now() as now, (select id from before) is null as is_new
 _SAVE_CARDS: Final[LiteralString] = """
 insert into card (
   host_id, uuid, index, model, memory_mib, pci_bus_id, parent_uuid, condition, condition_since, condition_detail,
-  observed_at, read_at, quiet_until, baseline_mib, used_mib, utilisation, processes, ecc_errors, idle_since
+  observed_at, read_at, quiet_until, baseline_mib, used_mib, utilisation, processes, ecc_errors, idle_since, weight, ignored
 )
 select $1, uuid, index, model, memory_mib, pci_bus_id, parent_uuid, condition, condition_since, condition_detail,
   clock_now() - make_interval(secs => $3), case when answered then clock_now() - make_interval(secs => $3) end,
-  quiet_until, baseline_mib, used_mib, utilisation, processes, ecc_errors, idle_since
+  quiet_until, baseline_mib, used_mib, utilisation, processes, ecc_errors, idle_since, weight, ignored
 from jsonb_to_recordset($2) as fact (
   uuid text, index int, model text, memory_mib int, pci_bus_id text, parent_uuid text, condition card_condition,
   condition_since timestamptz, condition_detail text, quiet_until timestamptz, baseline_mib int, used_mib int,
-  utilisation int, processes jsonb, ecc_errors bigint, idle_since timestamptz, answered boolean
+  utilisation int, processes jsonb, ecc_errors bigint, idle_since timestamptz, answered boolean, weight float8, ignored text[]
 )
 on conflict (uuid) do update
 set host_id = excluded.host_id, index = excluded.index,
@@ -46,14 +47,14 @@ set host_id = excluded.host_id, index = excluded.index,
   utilisation = case when excluded.read_at is null then card.utilisation else excluded.utilisation end,
   processes = case when excluded.read_at is null then card.processes else excluded.processes end, ecc_errors = excluded.ecc_errors,
   ecc_excused = least(card.ecc_excused, excluded.ecc_errors), idle_since = excluded.idle_since,
-  idle_told = card.idle_told and excluded.idle_since is not null
+  idle_told = card.idle_told and excluded.idle_since is not null, weight = excluded.weight, ignored = excluded.ignored
 returning id, uuid, (xmax = 0) as is_new
 """
 
 _REMEMBERED: Final[LiteralString] = """
 select card.uuid, card.condition::text, card.condition_since, card.baseline_mib, card.quiet_until, card.idle_since,
   exists (select from lease_card where lease_card.card_id = card.id and lease_card.live) as has_live_lease,
-  card.index, card.model, card.memory_mib, card.processes, card.parent_uuid
+  card.index, card.model, card.memory_mib, card.processes, card.parent_uuid, card.weight, card.ignored
 from card
 where card.host_id = $1
 """
@@ -125,6 +126,7 @@ class RememberedCard:
     index: int
     model: str
     memory_mib: int
+    rules: CardRules
     parent_uuid: str | None = None
 
 
@@ -171,6 +173,7 @@ async def remembered_cards(conn: Connection, host: HostId) -> dict[str, Remember
             row["index"],
             row["model"],
             row["memory_mib"],
+            CardRules(row["weight"], row["ignored"]),
             row["parent_uuid"],
         )
         for row in rows
