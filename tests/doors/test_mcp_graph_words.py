@@ -156,10 +156,11 @@ async def test_a_wait_for_a_card_tells_why_it_goes_on_until_its_time_is_up(
     monkeypatch.setattr(patience, "PROGRESS_SECONDS", 0.1)
     host = Caller(url)
     host.survey(f"waits-{mode}")
-    heard: list[str | None] = []
+    heard: list[str] = []
 
-    async def hear(_progress: float, _total: float | None, message: str | None) -> None:
-        heard.append(message)
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        assert progress <= (total or 0)
+        heard.append(message or "")
 
     first, second = [{"X-Warploom-Session": f"{mode}-{number}"} for number in (1, 2)]
     device = f"waits-{mode}/0"
@@ -174,7 +175,7 @@ async def test_a_wait_for_a_card_tells_why_it_goes_on_until_its_time_is_up(
     assert answer.structured_content is not None
     assert (answer.structured_content["state"], answer.structured_content["place"]) == ("queued", 1)
     assert heard
-    assert all((message or "").startswith(f"place 1, starts unknown, because {device} is held") for message in heard)
+    assert all(message.startswith(f"place 1, starts unknown, because {device} is held") for message in heard)
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
