@@ -119,6 +119,31 @@ async def test_an_expired_lease_is_lost_with_its_fate_and_the_missed_offer_is_to
     assert_whole(module_database_url)
 
 
+async def test_a_model_reads_what_is_reserved_where_it_looks_and_where_it_asks(
+    server: ServerProcess, host: Caller, module_database_url: str
+) -> None:
+    """Casebook C41."""
+    host.survey("booked")
+    ada = Caller(server.url, "booked-ada")
+    made = ada.post("/reservations", card="booked/0", minutes=60, title="sweep")["reservation"]
+    async with agent_at(server.url, "booked-1") as agent:
+        lane = next(lane for lane in (await agent.call("gpu_survey"))["cards"] if lane["card"] == "booked/0")
+        assert (lane["state"], lane["reservations"][0]["reservation"]) == ("reserved", made["reservation"])
+        queued = await agent.call("gpu_request", job="eval", device="booked/0")
+        assert queued["reason"].startswith("booked/0 is reserved for booked-ada until ")
+        told = await agent.call("gpu_explain", ticket=queued["ticket"])
+        assert told["chain"] == [queued["reason"]]
+    waiter = Caller(server.url, "booked-1")
+    waiter.http.delete(f"/api/v1/tickets/{queued['ticket']}").raise_for_status()
+    held = ada.request("mine", "booked/0")
+    assert held["state"] == "active"
+    ada.release(held["lease"])
+    ada.http.delete(f"/api/v1/reservations/{made['reservation']}").raise_for_status()
+    waiter.close()
+    ada.close()
+    assert_whole(module_database_url)
+
+
 def _state(database: str, lease: str) -> str:
     return ask(database, "select state::text from lease where id = $1", int(lease[2:]))[0]["state"]
 

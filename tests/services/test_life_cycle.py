@@ -4,6 +4,7 @@ import asyncio
 import tempfile
 from collections.abc import Awaitable
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -18,9 +19,10 @@ from support.lab import IDLE_MIB, Lab
 from warploom.app import build_app
 from warploom.config import Settings
 from warploom.domain.errors import LeaseLost, WarploomError
-from warploom.domain.identifiers import LeaseId, TaskId
+from warploom.domain.identifiers import LeaseId, ReservationId, TaskId
 from warploom.domain.leases import MOVES, LeaseState
 from warploom.domain.queues import decide
+from warploom.domain.reservations import ReservationWish
 from warploom.domain.sessions import Actor
 from warploom.services.grants import slots_of
 from warploom.store import cards as card_store
@@ -28,6 +30,7 @@ from warploom.store import queues as queue_store
 
 CARDS = 3
 INTERVAL = 30.0
+OFFER = timedelta(seconds=180)
 agents = st.integers(0, 2)
 cards = st.integers(0, CARDS - 1)
 numbers = st.integers(0, 1_000)
@@ -42,6 +45,18 @@ QUEUES = """
 select task.id, task.state::text, task.need_cards, task.need_count,
   array(select card_id from queue where task_id = task.id order by 1) as queued
 from task order by task.id
+"""
+INTO_WINDOWS = """
+select lease.id, reservation.id from lease
+join task on task.id = lease.task_id
+join lease_card on lease_card.lease_id = lease.id
+join reservation on reservation.card_id = lease_card.card_id and reservation.agent_id <> lease.agent_id
+where lease.granted_at > reservation.created_at and lease.granted_at < least(reservation.ends_at, reservation.given_up_at)
+  and (
+    lease.granted_at >= reservation.starts_at
+    or task.run_time is null
+    or lease.granted_at + task.run_time > reservation.starts_at
+  )
 """
 DISAGREEING = """
 select task.id from task full join lease on lease.id = task.lease_id
@@ -228,6 +243,23 @@ class LeaseLife(RuleBasedStateMachine):
         else:
             self.run(service.drain(self.operator, name, None, preview=preview))
 
+    @rule(
+        agent=agents,
+        card=cards,
+        start=st.sampled_from([None, 1, 10, 30]),
+        minutes=st.sampled_from([1, 5, 20]),
+    )
+    def reserve(self, agent: int, card: int, start: float | None, minutes: float) -> None:
+        now = self.run(self.sql.fetchval("select clock_now()"))
+        wish = ReservationWish(f"local/{card}", minutes, None if start is None else now + timedelta(minutes=start))
+        self.attempt(self.lab.app.reservations.reserve(self.actors[agent], wish))
+
+    @rule(agent=agents, number=numbers, preview=st.booleans())
+    def give_up(self, agent: int, number: int, preview: bool) -> None:
+        known = [row["id"] for row in self.rows("select id from reservation order by id")] or [9_999]
+        reservation = ReservationId(known[number % len(known)])
+        self.attempt(self.lab.app.reservations.give_up(self.actors[agent], reservation, preview=preview))
+
     @rule(seconds=st.sampled_from([1, 5, 31, 61, 181, 601]))
     def time_passes(self, seconds: float) -> None:
         self.clock.advance(seconds=seconds)
@@ -283,6 +315,10 @@ class LeaseLife(RuleBasedStateMachine):
         assert all(row["live_cards"] == [] for row in self.leases.values() if row["state"] == "ended")
 
     @invariant()
+    def nobody_is_granted_a_card_in_somebody_else_s_window_or_runs_into_one(self) -> None:
+        assert self.rows(INTO_WINDOWS) == []
+
+    @invariant()
     def tasks_agree_with_leases_and_finished_ones_never_move(self) -> None:
         assert self.rows(DISAGREEING) == []
         finished = {row["id"]: row for row in self.rows("select * from task where finished_at is not null")}
@@ -323,7 +359,8 @@ class LeaseLife(RuleBasedStateMachine):
                 known = await card_store.read_cards(conn)
                 heads = await queue_store.read_heads(conn, sorted({card.host_id for card in known}))
                 now = await conn.fetchval("select clock_now()")
-            return decide(slots_of(known, now), [head.waiting for head in heads], now)
+            waiting = [replace(head.waiting, lead=OFFER) for head in heads]
+            return decide(slots_of(known, now), waiting, now)
 
         assert self.run(left_over()) == []
 

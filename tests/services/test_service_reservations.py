@@ -1,6 +1,7 @@
 """Casebook C41 (a specific card for a time) and C36 (a reservation never lapses before its stated time)."""
 
 import asyncio
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import asyncpg
@@ -326,6 +327,29 @@ async def test_a_lost_card_is_not_promised_and_a_drained_one_only_with_a_word(la
     assert (await lane(lab)).state is CardState.LOST
     with pytest.raises(Impossible, match="local/0 is lost"):
         await reserve(lab, ada, 60)
+
+
+async def test_a_gpu_that_is_divided_is_reserved_in_its_instances(lab: Lab) -> None:
+    """Casebook C41, C04."""
+    host = await lab.host(cards=1, interval=600)
+    whole = host.cards[0]
+    host.hidden.add(0)
+    host.cards.append(replace(whole, uuid="MIG-0-0", index=100, parent_uuid=whole.uuid))
+    await host.survey()
+    with pytest.raises(Impossible, match="local/0 cannot be leased: it is divided into"):
+        await reserve(lab, await lab.agent("ada"), 60)
+    assert (await reserve(lab, await lab.agent("ada"), 60, card="100")).reservation.card == "local/100"
+
+
+async def test_a_window_that_nobody_saw_begin_or_end_is_only_noted(lab: Lab, clock: Clock, sql: Sql) -> None:
+    """Casebook C36: the servers were away for all of it."""
+    await lab.host(cards=1, interval=3_600)
+    await lab.hold(await lab.agent("bob"))
+    await reserve(lab, await lab.agent("ada"), 10, 10)
+    clock.advance(minutes=60)
+    assert await lab.app.reservations.turn() == 1
+    assert await kinds(sql) == ["reservation.made", "reservation.over"]
+    assert await told(lab, "bob") == []
 
 
 async def test_making_one_says_who_may_run_into_it_and_whom_it_pushes_back(lab: Lab) -> None:

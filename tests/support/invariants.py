@@ -109,6 +109,22 @@ _RULES = {
           and (case when accepted_at is null then 0 else 1 end)
             <> (select count(*) from event where lease_id = lease.id and kind = 'lease.accepted')
     """,
+    "a card was granted to another than its owner in a reservation's window": """
+        select lease.id from lease
+        join lease_card on lease_card.lease_id = lease.id
+        join reservation on reservation.card_id = lease_card.card_id and reservation.agent_id <> lease.agent_id
+        where lease.granted_at > greatest(reservation.created_at, reservation.starts_at) + interval '5 seconds'
+          and lease.granted_at < least(reservation.ends_at, reservation.given_up_at)
+    """,
+    "a run was granted before a reservation's window that does not end by its start": """
+        select lease.id from lease
+        join task on task.id = lease.task_id
+        join lease_card on lease_card.lease_id = lease.id
+        join reservation on reservation.card_id = lease_card.card_id and reservation.agent_id <> lease.agent_id
+        where lease.granted_at between reservation.created_at + interval '5 seconds' and reservation.starts_at
+          and lease.granted_at < least(reservation.starts_at, reservation.given_up_at)
+          and (task.run_time is null or lease.granted_at + task.run_time > reservation.starts_at)
+    """,
     "a ticket has not exactly one event of its coming": """
         select task.id from task
         where kind = 'gpu' and 1 <> (select count(*) from event where task_id = task.id and kind = 'ticket.queued')

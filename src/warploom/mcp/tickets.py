@@ -46,7 +46,8 @@ class TicketTools:
             cards: How many cards of one host, with device "any"; you get all of them at once or wait.
             memory_gib: The memory each card must have, with device "any".
             model: Part of the card's model name, such as "H200", with device "any".
-            minutes: Your honest estimate of the run. It orders nothing and ends nothing; others' ETAs use it.
+            minutes: Your honest estimate of the run. It ends nothing; others' ETAs use it, and only a run with minutes goes
+                before a card's reservation.
             priority: "p2" is normal; "p0" and "p1" go ahead only when the user says it is urgent.
             env_style: "uuid", or "index" for programs that need numbers in CUDA_VISIBLE_DEVICES.
             purpose: A key for this run; give a new one for a second run of the same job at the same time.

@@ -216,7 +216,7 @@ def _host_lanes(host: HostRow, scene: _Scene) -> HostLanes:
 def _is_shown(card: KnownCard, scene: _Scene) -> bool:
     """Leave out MIG instances that are gone, unless somebody holds or wants them."""
     is_gone = card.condition is Condition.GONE and card.parent_uuid is not None
-    return not is_gone or card.holder is not None or scene.lengths.get(card.card, 0) > 0
+    return not is_gone or card.holder is not None or scene.lengths.get(card.card, 0) > 0 or bool(card.bookings)
 
 
 def _lane(card: KnownCard, scene: _Scene) -> CardLane:

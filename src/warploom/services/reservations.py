@@ -8,6 +8,7 @@ from warploom.domain.errors import Impossible, NotFound, NotReady, NotYours
 from warploom.domain.etas import show_eta
 from warploom.domain.events import EventKind
 from warploom.domain.identifiers import HostId, ReservationId, SessionId, lease_name, reservation_name, ticket_name
+from warploom.domain.instances import refuse_instances
 from warploom.domain.messages import WARPLOOM
 from warploom.domain.queues import forecast
 from warploom.domain.reasons import blocker, free_span, run_into
@@ -63,7 +64,7 @@ class ReservationService:
             card = await self._lock(change, wish.card, home)
             now = await read_clock(change.conn)
             window = read_window(wish, self._rules, now)
-            _refuse_lost(card)
+            _refuse_missing(card)
             refuse_overlap(card.name, card.bookings, window, now)
             await self._refuse_many(change, actor)
             before = await self._queue(change, card.host_id)
@@ -212,7 +213,8 @@ async def _warn_holders(change: Change, hosts: Sequence[HostId], begun: Sequence
         await session_store.send_notice(change.conn, SessionId(card.holder.session), WARPLOOM, text)
 
 
-def _refuse_lost(card: KnownCard) -> None:
+def _refuse_missing(card: KnownCard) -> None:
+    refuse_instances([card])
     if card.condition is Condition.LOST:
         raise Impossible(
             f"{card.name} is lost: nobody knows whether it comes back.",

@@ -90,7 +90,7 @@ def _telling(slow: str) -> Generator[None]:
         raise _away() from error
     except _MET as error:
         raise _collision() from error
-    except (asyncpg.CheckViolationError, asyncpg.UniqueViolationError) as error:
+    except (asyncpg.CheckViolationError, asyncpg.UniqueViolationError, asyncpg.ExclusionViolationError) as error:
         raise _broken_rule(error) from error
     except asyncpg.InsufficientResourcesError as error:
         raise Busy(
@@ -104,7 +104,7 @@ def _broken_rule(error: Any) -> Exception:
         return NotReady(
             "There is another task of the same key or content by now.", "Go on with that one; nothing was changed."
         )
-    if isinstance(error, asyncpg.UniqueViolationError):
+    if isinstance(error, asyncpg.UniqueViolationError | asyncpg.ExclusionViolationError):
         return _collision()
     if error.constraint_name == "dependency_acyclic":
         path = str(error.message).removeprefix("cycle: ")
