@@ -114,9 +114,14 @@ create table card (
   -- The critical errors of the driver (Xids) that the event log has told of since `xids_noted_at`.
   noted_xids integer[] not null default '{}' check (cardinality(noted_xids) <= 32),
   xids_noted_at timestamptz,
+  -- The latest jobs in a row that failed on it soon after their start; and what makes it suspect, once that was said.
+  failures jsonb not null default '[]' check (jsonb_typeof(failures) = 'array' and jsonb_array_length(failures) <= 8),
+  suspicion text check (char_length(suspicion) <= 500),
+  suspected_at timestamptz,
   check ((moved_from is null) = (moved_at is null)),
   check (idle_since is not null or not idle_told),
-  check (xids_noted_at is not null or noted_xids = '{}')
+  check (xids_noted_at is not null or noted_xids = '{}'),
+  check ((suspicion is null) = (suspected_at is null))
 ) with (fillfactor = 50);
 create index card_host on card (host_id);
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from warploom.bus.hints import Bus
 from warploom.config import Settings
+from warploom.domain.breaker import BreakerRules
 from warploom.domain.errors import MalformedInput, Unreachable
 from warploom.domain.reservations import ReservationRules
 from warploom.domain.surveys import SurveyRules
@@ -80,7 +81,8 @@ def build_app(settings: Settings, url: str | None = None) -> App:
     database = Database(settings.database_url, settings.pool_size)
     changes = Changes(database, bus)
     times = GrantTimes(settings.lease_time, settings.offer_time)
-    leases = LeaseService(changes, times, OfferRules(settings.missed_offers))
+    breaker = BreakerRules(settings.breaker_failures, settings.breaker_suspicions, settings.breaker_time)
+    leases = LeaseService(changes, times, OfferRules(settings.missed_offers), breaker)
     head_starts = HeadStarts(settings.p0_head_start, settings.p1_head_start)
     tickets = TicketService(changes, leases, TicketRules(head_starts, times, url))
     tasks = TaskService(changes, TaskRules(head_starts, settings.max_attempts))

@@ -62,6 +62,17 @@ SETTINGS: tuple[Setting, ...] = (
         "120",
         "How long somebody else's process must be gone before its card is granted again.",
     ),
+    Setting(
+        "breaker_failures",
+        "2",
+        "How many jobs in a row that fail soon and in the words of broken hardware quarantine their card; above 8 is never.",
+    ),
+    Setting(
+        "breaker_suspicions",
+        "3",
+        "How many different jobs in a row that fail soon, whatever they say, make their card suspect; above 8 is never.",
+    ),
+    Setting("breaker_seconds", "120", "How soon after its start a job must fail to speak against its card."),
     Setting("p0_head_start_minutes", "60", "How much earlier a p0 ticket counts as having come."),
     Setting("p1_head_start_minutes", "30", "How much earlier a p1 ticket counts as having come."),
     Setting("reservation_days", "7", "How many days ahead a card may be reserved."),
@@ -117,6 +128,9 @@ class Settings:
     missed_offers: int
     settle_time: timedelta
     foreign_quiet: timedelta
+    breaker_failures: int
+    breaker_suspicions: int
+    breaker_time: timedelta
     p0_head_start: timedelta
     p1_head_start: timedelta
     reservation_ahead: timedelta
@@ -244,6 +258,9 @@ def _build(home: Path, values: Mapping[str, str], cards: CardTables) -> Settings
         missed_offers=int(_number(values, "missed_offers", 1)),
         settle_time=seconds("settle_seconds"),
         foreign_quiet=seconds("foreign_quiet_seconds", 0),
+        breaker_failures=int(_number(values, "breaker_failures", 1)),
+        breaker_suspicions=int(_number(values, "breaker_suspicions", 1)),
+        breaker_time=seconds("breaker_seconds"),
         p0_head_start=minutes("p0_head_start_minutes"),
         p1_head_start=minutes("p1_head_start_minutes"),
         reservation_ahead=timedelta(days=_number(values, "reservation_days", 0)),

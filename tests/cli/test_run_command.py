@@ -156,6 +156,46 @@ def test_a_command_ended_by_a_signal_returns_128_and_its_number(granting: Script
     assert done.returncode == 128 + 9
 
 
+ECC = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
+
+
+def released_with(server: ScriptedServer) -> tuple[str | None, str | None]:
+    body = server.called("POST", "/api/v1/leases/L-57/release")[0].body
+    return body["error"], body["failure"]
+
+
+def test_a_command_that_ended_well_is_released_without_an_error(granting: ScriptedServer, warploom: Command) -> None:
+    warploom("run", "--", "sh", "-c", f"echo '{ECC}'")
+    assert released_with(granting) == (None, None)
+
+
+def test_how_a_command_failed_is_told_with_what_its_output_said_of_the_hardware(
+    granting: ScriptedServer, warploom: Command
+) -> None:
+    """Casebook C08: the words with which a job failed reach the breaker, and the output is passed on unchanged."""
+    done = warploom("run", "--", "sh", "-c", f"echo one; echo '{ECC}' >&2; echo two >&2; exit 3")
+    assert (done.returncode, done.stdout) == (3, "one\n")
+    assert f"{ECC}\ntwo\n" in done.stderr
+    assert released_with(granting) == (f"exit status 3 after 0 s: {ECC}", None)
+
+
+@pytest.mark.parametrize("output", ["CUDA out of memory", "x" * 100_000])
+def test_other_output_is_nobodys_business(granting: ScriptedServer, warploom: Command, output: str) -> None:
+    """Casebook C07."""
+    warploom("run", "--", "sh", "-c", f"echo '{output}' >&2; exit 1")
+    assert released_with(granting) == ("exit status 1 after 0 s", None)
+
+
+def test_without_progress_only_the_exit_status_is_told(granting: ScriptedServer, warploom: Command) -> None:
+    warploom("run", "--no-progress", "--", "sh", "-c", f"echo '{ECC}' >&2; exit 1")
+    assert released_with(granting) == ("exit status 1 after 0 s", None)
+
+
+def test_a_command_that_was_stopped_is_held_against_nothing(granting: ScriptedServer, warploom: Command) -> None:
+    warploom("run", "--", sys.executable, "-c", "import os; os.kill(os.getpid(), 15)")
+    assert released_with(granting) == ("it was stopped after 0 s", "interrupted")
+
+
 def test_a_command_that_does_not_exist_never_asks_for_a_card(granting: ScriptedServer, warploom: Command) -> None:
     done = warploom("run", "--", "no-such-program")
     assert done.returncode == 127

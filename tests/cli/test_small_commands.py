@@ -94,6 +94,13 @@ def test_a_lost_lease_is_exit_4(server: ScriptedServer, warploom: Command) -> No
     assert warploom("release", "L-57").returncode == 4
 
 
+def test_release_tells_how_the_job_failed(warploom: Command, server: ScriptedServer) -> None:
+    server.on("POST", "/api/v1/leases/L-57/release", samples.lease(LeaseState.ENDED, next="Nothing more to do."))
+    assert warploom("release", "L-57", "--error", "GPU is lost", "--class", "infra").returncode == 0
+    body = server.called("POST", "/api/v1/leases/L-57/release")[0].body
+    assert body == {"keep_place": False, "error": "GPU is lost", "failure": "infra"}
+
+
 @pytest.mark.parametrize("arguments", [["report", "L-57", "-1"], ["report", "L-57", "1", "0"], ["release", "57; true"]])
 def test_nonsense_about_a_lease_is_refused_without_a_call(
     server: ScriptedServer, warploom: Command, arguments: list[str]

@@ -66,6 +66,20 @@ def test_what_is_no_lease(agent: Caller, text: str) -> None:
         assert "is not a lease" in refused(answer, 422, "malformed")
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"error": 7},
+        {"error": "x", "failure": "sabotage"},
+        {"failure": "infra"},
+        {"error": ["x"]},
+        {"keep_place": "maybe"},
+    ],
+)
+def test_what_is_no_way_to_fail(agent: Caller, body: dict[str, Any]) -> None:
+    refused(agent.http.post("/api/v1/leases/L-1/release", json=body), 422, "malformed")
+
+
 def test_numbers_that_nobody_has(agent: Caller) -> None:
     for number in (2, 2**31, 2**63 - 1):
         refused(agent.http.get(f"/api/v1/tickets/T-{number}"), 404, "not_found")

@@ -178,6 +178,8 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("gpu_release", {"lease": "L-999999"}, "no lease L-999999"),
     ("gpu_release", {"lease": "L-99999999999999999999"}, "is not a lease"),
     ("gpu_release", {"lease": "L-" + "9" * 10_000}, "is not a lease"),
+    ("gpu_release", {"lease": "L-1", "error": "it broke", "failure_class": "sabotage"}, "is not a class of failure"),
+    ("gpu_release", {"lease": "L-1", "failure_class": "infra"}, "but no error"),
     ("gpu_extend", {"lease": "L-1", "minutes": 5}, "reason"),
     ("gpu_extend", {"lease": "L-1", "minutes": 0, "reason": "x"}, "0 minutes"),
     ("gpu_report", {"lease": "L-1", "step": -1}, "-1"),

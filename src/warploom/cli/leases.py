@@ -15,20 +15,28 @@ from warploom.domain.leases import LeaseAnswer, check_step
 app = typer.Typer(rich_markup_mode=None)
 
 
-@app.command(epilog="Example: warploom release L-42")
+@app.command(epilog='Example: warploom release L-42 --error "CUDA error: uncorrectable ECC error encountered"')
 def release(
     lease: OwnLease,
     keep_place: Annotated[
         bool, typer.Option("--keep-place", help="Let the first who waits go, and wait on right behind.")
     ] = False,
+    error: Annotated[
+        str | None, typer.Option("--error", "-e", help="How the job failed, in its own words.", metavar="TEXT")
+    ] = None,
+    failure: Annotated[
+        str | None, typer.Option("--class", "-c", help="What kind of failure it is.", metavar="CLASS")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Give a lease's cards back.
 
-    Do it as soon as the job has ended. Releasing twice is success.
+    Do it as soon as the job has ended. Releasing twice is success. A job that failed is told with --error: jobs that fail
+    soon and in the words of broken hardware take their card out of service, and one that went well speaks for it.
     """
     name = lease_name(parse_lease(lease))
-    _show(Way(HolderClient).call(lambda client: client.release(name, keep_place=keep_place)), as_json=as_json)
+    answer = Way(HolderClient).call(lambda client: client.release(name, error, failure, keep_place=keep_place))
+    _show(answer, as_json=as_json)
 
 
 @app.command(epilog='Example: warploom extend L-42 30 --reason "two more epochs"')

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from warploom.cli.faults import FaultReader
 from warploom.cli.jobs import Streams
 from warploom.cli.progress import Progress, ProgressReader
 
@@ -31,6 +32,7 @@ class _Channel:
     sink: int
     is_terminal: bool
     reader: ProgressReader = field(default_factory=ProgressReader)
+    faults: FaultReader = field(default_factory=FaultReader)
 
 
 class Relay:
@@ -52,13 +54,17 @@ class Relay:
         """Leave the job as the only writer; to be called once it has been started, or cannot be."""
         _close(*self._entries)
 
-    def drain(self) -> None:
-        """Wait until everything the ended job printed is passed on; a slow reader is waited for only so long."""
+    def drain(self) -> str | None:
+        """Wait until everything the ended job printed is passed on; a slow reader is waited for only so long.
+
+        Return what the output last said of broken hardware, or None.
+        """
         _close(self._job_ended)
         poller = select.poll()
         poller.register(self._drained, select.POLLIN)
-        poller.poll(_DRAIN_SECONDS * 1000)
+        told = os.read(self._drained, _PIECE) if poller.poll(_DRAIN_SECONDS * 1000) else b""
         _close(self._drained)
+        return told.decode(errors="replace") or None
 
 
 class Reporter:
@@ -153,13 +159,13 @@ def _pump(channels: list[_Channel], job_ended: int, drained: int, reporter: Repo
     poller = select.poll()
     for source in (*by_source, job_ended):
         poller.register(source, select.POLLIN)
-    is_ending = False
+    is_ending = is_told = False
     while by_source:
         ready = [source for source, _ in poller.poll(0 if is_ending else None)]
         if is_ending and not ready:
             reporter.flush(_FLUSH_SECONDS)
-            _close(drained)
-            is_ending = False
+            _tell_fault(drained, channels)
+            is_ending, is_told = False, True
         for source in ready:
             if source == job_ended:
                 poller.unregister(job_ended)
@@ -168,6 +174,16 @@ def _pump(channels: list[_Channel], job_ended: int, drained: int, reporter: Repo
                 poller.unregister(source)
                 _close(by_source.pop(source).source)
     reporter.flush(_FLUSH_SECONDS)
+    if not is_told:
+        _tell_fault(drained, channels)
+
+
+def _tell_fault(drained: int, channels: list[_Channel]) -> None:
+    """Hand on what the output said of broken hardware, and that all of it is passed on; in one piece, by its length."""
+    line = next((channel.faults.line for channel in channels if channel.faults.line), None)
+    with contextlib.suppress(OSError):
+        os.write(drained, (line or "").encode())
+    _close(drained)
 
 
 def _pass_on(channel: _Channel, reporter: Reporter) -> bool:
@@ -180,6 +196,7 @@ def _pass_on(channel: _Channel, reporter: Reporter) -> bool:
         return False
     if channel.is_terminal:
         _copy_size(channel)
+    channel.faults.feed(piece)
     progress = channel.reader.feed(piece)
     if progress is not None:
         reporter.report(progress)

@@ -30,6 +30,7 @@ from warploom.cli.ways import Way
 from warploom.client.holder import HolderClient
 from warploom.client.processes import identity_of
 from warploom.domain.errors import Impossible, LeaseLost, WarploomError
+from warploom.domain.failures import FailureClass
 from warploom.domain.grants import grant_lines
 from warploom.domain.standings import Standing, TicketAnswer, Wish
 from warploom.domain.texts import spoken_duration, spoken_list, spoken_memory
@@ -40,6 +41,7 @@ _PATIENCE_SECONDS = 600.0
 _RELEASE_PATIENCE_SECONDS = 30.0
 _WORTH_TELLING_SECONDS = 1.0
 _NOT_FOUND, _NOT_RUNNABLE = 127, 126
+_SIGNALLED = 128
 _MASKS = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES", "WARPLOOM_LEASE")
 _HINT = "Ctrl-C leaves the queue, nothing else"
 
@@ -104,6 +106,7 @@ class CardRun:
         self._command = command
         self._reads_progress = reads_progress
         self._as_json = as_json
+        self._fault: str | None = None
 
     def run(self, wish: Wish, *, is_shared: bool) -> int:
         """Do it all and return the exit status. `is_shared`: another run may have asked for the same purpose."""
@@ -172,7 +175,7 @@ class CardRun:
         finally:
             vigil.stop()
             signals.stop_us()
-            self._release(_Ending(lease, time.monotonic() - began, vigil.peak_mib, code))
+            self._release(_Ending(lease, time.monotonic() - began, vigil.peak_mib, code, self._fault))
 
     def _run_command(self, answer: TicketAnswer, vigil: Vigil, signals: Signals) -> int:
         relay = self._relay(answer.lease or "")
@@ -186,7 +189,7 @@ class CardRun:
         vigil.start()
         code = job.wait(signals)
         if relay:
-            relay.drain()
+            self._fault = relay.drain()
         return code
 
     def _relay(self, lease: str) -> Relay | None:
@@ -206,7 +209,7 @@ class CardRun:
 
     def _release(self, ending: "_Ending") -> None:
         try:
-            self._way.insist(lambda client: client.release(ending.lease), _RELEASE_PATIENCE_SECONDS)
+            self._way.insist(lambda client: client.release(ending.lease, *ending.failure()), _RELEASE_PATIENCE_SECONDS)
         except LeaseLost as error:
             note(f"{ending.lease} was over before the command was: {error.cause}")
         except WarploomError as error:
@@ -233,6 +236,19 @@ class _Ending:
     seconds: float
     peak_mib: int | None
     exit: int | None
+    fault: str | None = None
+    """The last line of its output that speaks of broken hardware, where its output was read."""
+
+    def failure(self) -> tuple[str | None, str | None]:
+        """Return how the command failed and of which class that is; neither when it ended well."""
+        if self.exit == 0:
+            return None, None
+        if self.exit is None or self.exit > _SIGNALLED:
+            return f"it was stopped after {_spoken(self.seconds)}", FailureClass.INTERRUPTED.value
+        if self.exit in (_NOT_FOUND, _NOT_RUNNABLE):
+            return "it could not be started", FailureClass.USER_ERROR.value
+        told = f": {self.fault}" if self.fault else ""
+        return f"exit status {self.exit} after {_spoken(self.seconds)}{told}", None
 
     def line(self) -> str:
         peak = f" · peak {spoken_memory(self.peak_mib)}" if self.peak_mib else ""

@@ -21,6 +21,12 @@ class LeaseCalls(Calls):
         body = {"step": step, "total": total}
         return self._call("POST", f"/api/v1/leases/{part(lease)}/report", LeaseAnswer, body)
 
-    def release(self, lease: str, *, keep_place: bool = False) -> LeaseAnswer:
-        """Give the cards back; releasing twice is success. With `keep_place` the ticket waits on, right behind the first."""
-        return self._call("POST", f"/api/v1/leases/{part(lease)}/release", LeaseAnswer, {"keep_place": keep_place})
+    def release(
+        self, lease: str, error: str | None = None, failure: str | None = None, *, keep_place: bool = False
+    ) -> LeaseAnswer:
+        """Give the cards back; releasing twice is success. `error` says how the job failed, where it did.
+
+        With `keep_place` the ticket waits on, right behind the first.
+        """
+        body = {"keep_place": keep_place, "error": error, "failure": failure}
+        return self._call("POST", f"/api/v1/leases/{part(lease)}/release", LeaseAnswer, body)

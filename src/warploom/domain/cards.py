@@ -250,6 +250,9 @@ class KnownCard:
     read_at: datetime | None = None
     """When it last answered: its memory, utilisation and processes are of then. None when it never did."""
     rules: CardRules = NO_RULES
+    suspicion: str | None = None
+    """What makes it suspect, since `suspected_at`: failures in a row that do not name the hardware."""
+    suspected_at: datetime | None = None
     idle_since: datetime | None = None
     """Since when its holder has hardly used it, where the driver tells how much it is used."""
     bookings: tuple[Booking, ...] = ()

@@ -54,6 +54,7 @@ class EventKind(StrEnum):
     CARD_DRAINED = "card.drained"
     CARD_UNDRAINED = "card.undrained"
     CARD_XID = "card.xid"
+    CARD_SUSPECTED = "card.suspected"
     CARD_QUARANTINED = "card.quarantined"
     CARD_CLEARED = "card.cleared"
     RESERVATION_MADE = "reservation.made"
@@ -115,6 +116,7 @@ SENTENCES: dict[EventKind, str] = {
     EventKind.CARD_DRAINED: "{agent} drains {cards}: {reason}",
     EventKind.CARD_UNDRAINED: "{agent} put {cards} back in service",
     EventKind.CARD_XID: "the driver told of {xids} on {cards}",
+    EventKind.CARD_SUSPECTED: "{cards} is suspect: {reason}",
     EventKind.CARD_QUARANTINED: "{agent} quarantines {cards}: {reason}",
     EventKind.CARD_CLEARED: "{agent} cleared {cards} of its faults: it is back in service",
     EventKind.RESERVATION_MADE: "{agent} reserved {cards} {window} ({reservation})",

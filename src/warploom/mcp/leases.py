@@ -1,5 +1,6 @@
 """The gpu tools of a holder; each call that names an offered lease accepts it."""
 
+from warploom.domain.breaker import read_job_failure
 from warploom.domain.identifiers import parse_lease
 from warploom.domain.sessions import Actor
 from warploom.mcp.answers import Answer, lease_answer
@@ -12,7 +13,9 @@ class LeaseTools:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
 
-    async def gpu_release(self, lease: str, keep_place: bool = False) -> Answer:
+    async def gpu_release(
+        self, lease: str, keep_place: bool = False, error: str | None = None, failure_class: str | None = None
+    ) -> Answer:
         """Give the card back as soon as the job has ended, also when it failed: others wait for it.
 
         Make sure that your processes on the card have ended first; the next in the queue gets the card once it is
@@ -22,11 +25,15 @@ class LeaseTools:
             lease: The lease's number, such as L-42.
             keep_place: You still need the card, but not now: the first who waits goes before you, and your ticket
                 stands right behind.
+            error: How the job failed, in its own words, such as the last line of its traceback: a card whose jobs fail
+                in the words of broken hardware is taken out for everybody. Leave it out when the job went well.
+            failure_class: "user_error" when the program was wrong, "infra", "oom_device", "oom_host", "interrupted";
+                left out it is "unknown". Only with `error`.
         """
 
         async def work(actor: Actor) -> Answer:
-            leases = self._desk.app.leases
-            return lease_answer(await leases.release(actor, parse_lease(lease), keeps_place=keep_place))
+            leases, failed = self._desk.app.leases, read_job_failure(error, failure_class)
+            return lease_answer(await leases.release(actor, parse_lease(lease), failed, keeps_place=keep_place))
 
         return await self._desk.serve(work)
 

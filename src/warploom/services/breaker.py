@@ -3,15 +3,19 @@
 from datetime import datetime, timedelta
 from typing import Final
 
+from warploom.domain.breaker import BreakerRules, JobFailure, Verdict, card_failure, weigh
 from warploom.domain.cards import KnownCard, Service
 from warploom.domain.events import EventKind
-from warploom.domain.identifiers import CardId, HostId, SessionId, lease_name
+from warploom.domain.identifiers import CardId, HostId, SessionId, lease_name, ticket_name
 from warploom.domain.messages import WARPLOOM
+from warploom.domain.tasks import TaskKind
 from warploom.domain.texts import REASON_LIMIT, cut_line
 from warploom.domain.xids import hardware_xids, say_xids
 from warploom.services.changes import Change
+from warploom.store import breaker as breaker_store
 from warploom.store import cards as card_store
 from warploom.store import sessions as session_store
+from warploom.store.leases import Lease
 
 XID_QUIET: Final = timedelta(hours=1)
 """How long an Xid that the event log has told of on a card is not told again."""
@@ -22,7 +26,7 @@ async def break_faulty(change: Change, host: HostId) -> None:
 
     The caller has locked the host's cards.
     """
-    broken = await card_store.break_faulty(change.conn, host)
+    broken = await breaker_store.break_faulty(change.conn, host)
     if not broken:
         return
     for card in await card_store.read_cards(change.conn, [host]):
@@ -41,16 +45,55 @@ async def weigh_xids(change: Change, host: HostId, xids: dict[CardId, list[int]]
         if against:
             await _quarantine(change, card, f"{say_xids(against)}, at {now:%H:%M} UTC")
         others = [xid for xid in told if xid not in against]
-        fresh = await card_store.note_xids(change.conn, card.card, others, XID_QUIET) if others else []
+        fresh = await breaker_store.note_xids(change.conn, card.card, others, XID_QUIET) if others else []
         if fresh:
             facts = {"agent": WARPLOOM, "cards": card.name, "xids": say_xids([xid for xid in others if xid in fresh])}
             change.tell(EventKind.CARD_XID, facts, host=host, cards=[card.card])
 
 
-async def _quarantine(change: Change, card: KnownCard, evidence: str) -> None:
-    told = cut_line(evidence, REASON_LIMIT) or "faults"
-    if await card_store.quarantine(change.conn, card.card, told):
+async def weigh_failure(
+    change: Change, held: Lease, failure: JobFailure, at: datetime, rules: BreakerRules
+) -> list[str]:
+    """Hold a job's failure against the cards of its lease where it came fast; return what became of them, in words.
+
+    The caller has locked the cards of the lease's hosts.
+    """
+    if held.accepted_at is None or at - held.accepted_at > rules.fast or failure.blames_no_card:
+        return []
+    seen = card_failure(failure, held.lease, _job_of(held), at, held.cards)
+    before = await breaker_store.read_failures(change.conn, held.cards)
+    became: list[str] = []
+    for card in await card_store.read_cards(change.conn, held.hosts):
+        if card.card in before:
+            failures = [*before[card.card], seen]
+            await breaker_store.keep_failures(change.conn, card.card, failures)
+            verdict = weigh(card.card, failures, rules)
+            became += await _judge(change, card, verdict) if verdict else []
+    return became
+
+
+def _job_of(held: Lease) -> str:
+    """Tell jobs apart: a task is itself, and requests for cards are one job when the same agent calls them the same."""
+    return f"{held.agent_name} '{held.title}'" if held.kind is TaskKind.GPU else ticket_name(held.task)
+
+
+async def _judge(change: Change, card: KnownCard, verdict: Verdict) -> list[str]:
+    evidence = cut_line(verdict.evidence, REASON_LIMIT) or ""
+    if verdict.is_broken:
+        return [f"{card.name} is quarantined now: {evidence}."] if await _quarantine(change, card, evidence) else []
+    if not await breaker_store.suspect(change.conn, card.card, evidence):
+        return []
+    facts = {"agent": WARPLOOM, "cards": card.name, "reason": evidence}
+    change.tell(EventKind.CARD_SUSPECTED, facts, host=card.host_id, cards=[card.card])
+    return [f"{card.name} is suspect now: {evidence}."]
+
+
+async def _quarantine(change: Change, card: KnownCard, evidence: str) -> bool:
+    told = cut_line(evidence, REASON_LIMIT) or ""
+    is_new = await card_store.quarantine(change.conn, card.card, told)
+    if is_new:
         await _alert(change, card, told)
+    return is_new
 
 
 async def _alert(change: Change, card: KnownCard, evidence: str) -> None:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
+from warploom.domain.breaker import job_failure
 from warploom.domain.callers import Role
 from warploom.domain.claims import Claim, ClaimAnswer, StepAnswer
 from warploom.domain.errors import NotReady, Taken
@@ -142,23 +143,30 @@ class ClaimService:
     ) -> StepAnswer:
         """End an attempt that failed: tried again later, or a dead letter when that is no use or was enough."""
         why = one_line(reason, "reason", REASON_LIMIT)
+        failed = job_failure(why, failure)
         async with self._changes.begin() as change:
             await task_store.lock_graph(change.conn, (await get(change.conn, task)).project)
             held, is_live = await self._hold(change, actor, task, lease, ended_as=LeaseEnd.FAILED)
             if not is_live:
                 return _step(held, "It was said already; nothing to do.")
-            is_tried = is_worth_trying(failure, held.attempts, held.max_attempts)
+            is_tried = is_worth_trying(failed.told_class, held.attempts, held.max_attempts)
             state = TaskState.FAILED if is_tried else TaskState.DEAD_LETTER
             wait = delay_before(held.attempts + 1, self._rules.base, self._rules.most, self._random)
-            ending = Ending(LeaseEnd.FAILED, state, why, failure=failure, retry_in=wait if is_tried else None)
-            await self._end(change, held, ending)
+            retry_in = wait if is_tried else None
+            ending = Ending(
+                LeaseEnd.FAILED, state, why, failure=failed.told_class, retry_in=retry_in, job_failure=failed
+            )
+            became = (await self._end(change, held, ending)).verdicts
             kind = EventKind.TASK_FAILED if is_tried else EventKind.TASK_DEAD_LETTER
-            facts = {"failure": failure.value, "attempt": str(held.attempts), "reason": why}
+            facts = {"failure": failed.told_class.value, "attempt": str(held.attempts), "reason": why}
             tell_task(change, kind, held, actor.agent_name, **facts)
             held = await get(change.conn, task)
-        if is_tried:
-            return _step(held, "It is tried again by itself; take another task with loom_claim().")
-        return _step(held, "It is a dead letter: what depends on it is blocked until somebody decides.")
+        following = (
+            "It is tried again by itself; take another task with loom_claim()."
+            if is_tried
+            else "It is a dead letter: what depends on it is blocked until somebody decides."
+        )
+        return _step(held, " ".join([*became, following]))
 
     @repeated
     async def escalate(self, actor: Actor, task: TaskId, lease: LeaseId | None, message: str) -> StepAnswer:
@@ -298,7 +306,7 @@ class ClaimService:
             held, is_live = await self._hold(change, actor, task, lease, ended_as=LeaseEnd.DONE)
             if not is_live or held.lease is None:
                 return _step(held, "It was said already; nothing to do.")
-            await self._end(change, held, Ending(LeaseEnd.DONE, TaskState.DONE))
+            await self._end(change, held, Ending(LeaseEnd.DONE, TaskState.DONE, went_well=True))
             if output is not None or branch is not None:
                 await claim_store.keep_result(change.conn, task, held.lease, output, branch)
             tell_task(change, EventKind.TASK_DONE, held, actor.agent_name)

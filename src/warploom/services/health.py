@@ -91,7 +91,7 @@ class HealthService:
             ]
         checks = [check for host in hosts for check in _host_checks(host, now)]
         for card in await card_store.read_cards(conn):
-            checks += [*_check_alias(card, now), *_check_rules(card)]
+            checks += [*_check_alias(card, now), *_check_rules(card), *_check_suspicion(card, now)]
             state = card_state(card, now)
             if card.service is Service.QUARANTINED and state in _HELD:
                 state = CardState.QUARANTINED
@@ -154,6 +154,15 @@ def _check_alias(card: KnownCard, now: datetime) -> list[Check]:
 
 def _check_rules(card: KnownCard) -> list[Check]:
     return [] if card.rules == NO_RULES else [Check(Word.OK, card.name, f"{card.rules}: a rule of its host")]
+
+
+def _check_suspicion(card: KnownCard, now: datetime) -> list[Check]:
+    if card.suspicion is None or card.suspected_at is None or card.service is Service.QUARANTINED:
+        return []
+    since = f"{card.suspected_at:%-d %b %H:%M} UTC ({spoken_duration(now - card.suspected_at)})"
+    text = f"{card.name} is suspect since {since}: {card.suspicion}"
+    fix = f"Try it with a job that is known to work; one that goes well clears it. `warploom quarantine {card.name}` keeps it out."
+    return [Check(Word.WARN, card.name, text, fix)]
 
 
 def _fix(state: CardState) -> str | None:

@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
+from warploom.domain.breaker import BreakerRules, JobFailure
 from warploom.domain.callers import Role
 from warploom.domain.cards import KnownCard
 from warploom.domain.errors import LeaseLost, MalformedInput, NotFound, NotReady, NotYours
@@ -25,6 +27,7 @@ from warploom.domain.sessions import Actor
 from warploom.domain.tasks import TaskKind, TaskState
 from warploom.domain.texts import REASON_LIMIT, one_line, spoken_duration, spoken_list
 from warploom.domain.tickets import CardNeed, room_for
+from warploom.services.breaker import weigh_failure
 from warploom.services.changes import Change, Changes, names, repeated
 from warploom.services.grants import GrantTimes, Round, grant_possible
 from warploom.store import cards as card_store
@@ -51,10 +54,11 @@ class OfferRules:
 class LeaseService:
     """What a holder can do with a lease, and how leases end."""
 
-    def __init__(self, changes: Changes, times: GrantTimes, offers: OfferRules) -> None:
+    def __init__(self, changes: Changes, times: GrantTimes, offers: OfferRules, breaker: BreakerRules) -> None:
         self._changes = changes
         self._times = times
         self._offers = offers
+        self._breaker = breaker
 
     @repeated
     async def accept(self, actor: Actor, lease: LeaseId) -> LeaseAnswer:
@@ -94,11 +98,14 @@ class LeaseService:
         return _answer(held, "Those who wait see your progress.")
 
     @repeated
-    async def release(self, actor: Actor, lease: LeaseId, *, keeps_place: bool = False) -> LeaseAnswer:
+    async def release(
+        self, actor: Actor, lease: LeaseId, failed: JobFailure | None = None, *, keeps_place: bool = False
+    ) -> LeaseAnswer:
         """Give the cards back. Releasing twice is success; releasing a lease that was lost says so.
 
-        Who keeps its place lets the first who waits for these cards go, and stands right behind. With nobody waiting there
-        is no place to keep, and the request is over.
+        A job that `failed` speaks against its cards when it did so soon; any other counts as one that went well. Who keeps
+        its place lets the first who waits for these cards go, and stands right behind. With nobody waiting there is no place
+        to keep, and the request is over.
         """
         async with self._changes.begin() as change:
             await lease_store.lock_cards_of(change.conn, lease)
@@ -109,11 +116,14 @@ class LeaseService:
                 if held.end is not LeaseEnd.RELEASED:
                     raise await _lost(change.conn, lease)
                 return _answer(held, "It was released already; nothing to do.")
-            place = await self._yield(change, held) if keeps_place else None
-            if place is None:
-                await self._end(change, held, Ending(LeaseEnd.RELEASED, TaskState.DONE))
+            behind = await queue_store.last_of_firsts(change.conn, held.cards) if keeps_place else None
+            ended = await self._end(change, held, _release(held, failed, waits_on=behind is not None))
+            place = None if behind is None else await self._stand_behind(change, held, behind)
+            if failed and place is None:
+                _tell_failure(change, held, failed)
         released = replace(held, state=LeaseState.ENDED)
-        return _answer(released, _after_release(held, place, keeps_place=keeps_place))
+        became = ended.verdicts if ended else []
+        return _answer(released, " ".join([*became, _after_release(held, place, keeps_place=keeps_place)]))
 
     @repeated
     async def expire(self, lease: LeaseId) -> bool:
@@ -217,12 +227,8 @@ class LeaseService:
             text += "; it is back in the queue at its original age"
         await session_store.send_notice(change.conn, held.session, WARPLOOM, text)
 
-    async def _yield(self, change: Change, held: Lease) -> int | None:
-        """End a lease whose ticket waits on behind the first in line, and return its place; None when nobody waits."""
-        behind = await queue_store.last_of_firsts(change.conn, held.cards)
-        if behind is None:
-            return None
-        await self._end(change, held, Ending(LeaseEnd.RELEASED, TaskState.READY))
+    async def _stand_behind(self, change: Change, held: Lease, behind: datetime) -> int:
+        """Let the ticket of a lease that was just released wait on behind the first in line, and return its place."""
         await ticket_store.stand_behind(change.conn, held.task, behind)
         await requeue(change.conn, held)
         _tell(change, EventKind.TICKET_YIELDED, held, _facts(held))
@@ -266,6 +272,9 @@ class LeaseService:
                 _tell(change, kind, held, _facts(held))
             for host in {name.partition("/")[0] for name in held.card_names}:
                 change.order_survey(host)
+            if ending.job_failure is not None and held.cards:
+                became = await weigh_failure(change, held, ending.job_failure, ended.at, self._breaker)
+                return replace(ended, verdicts=became)
         return ended
 
 
@@ -276,6 +285,19 @@ _END_EVENTS = {
     LeaseEnd.WITHDRAWN: EventKind.LEASE_WITHDRAWN,
 }
 """The endings that are told as events of the lease; the others are told as what happened to its task."""
+
+
+def _release(held: Lease, failed: JobFailure | None, *, waits_on: bool) -> Ending:
+    if waits_on:
+        return Ending(LeaseEnd.RELEASED, TaskState.READY, job_failure=failed)
+    if failed is None:
+        return Ending(LeaseEnd.RELEASED, TaskState.DONE, went_well=held.state is LeaseState.ACTIVE)
+    return Ending(LeaseEnd.RELEASED, TaskState.FAILED, failed.words, failure=failed.told_class, job_failure=failed)
+
+
+def _tell_failure(change: Change, held: Lease, failed: JobFailure) -> None:
+    facts = {"failure": failed.told_class.value, "attempt": str(max(held.attempts, 1)), "reason": failed.words}
+    _tell(change, EventKind.TASK_FAILED, held, _facts(held) | facts)
 
 
 def _after_release(held: Lease, place: int | None, *, keeps_place: bool) -> str:

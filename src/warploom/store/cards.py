@@ -1,7 +1,6 @@
 """Cards with their host and live lease: locked for grants, read for everything else."""
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, LiteralString
 
 from warploom.domain.card_rules import CardRules
@@ -20,6 +19,7 @@ select card.id, card.host_id, host.name as host, card.index, card.uuid, card.mod
   card.condition::text, card.condition_since, card.condition_detail, card.observed_at,
   card.observed_at >= clock_now() - 2 * make_interval(secs => host.survey_seconds) as is_fresh,
   card.used_mib, card.utilisation, card.processes, host.capabilities, card.moved_from, card.moved_at, card.idle_since, card.read_at,
+  card.suspicion, card.suspected_at,
   card.pci_bus_id, card.parent_uuid, card.weight, card.ignored,
   lease.id as lease_id, lease.task_id, task.title, task.kind <> 'gpu' as is_task, agent.name as agent,
   lease.session_id, session.client, session.directory,
@@ -59,33 +59,10 @@ returning id
 
 _CLEAR: Final[LiteralString] = """
 update card
-set service = 'in_service', service_reason = null, service_since = clock_now(), ecc_excused = coalesce(ecc_errors, ecc_excused)
+set service = 'in_service', service_reason = null, service_since = clock_now(), ecc_excused = coalesce(ecc_errors, ecc_excused),
+  failures = '[]', suspicion = null, suspected_at = null
 where id = $1 and service = 'quarantined'
 returning id
-"""
-
-_BREAK: Final[LiteralString] = """
-update card
-set service = 'quarantined', service_since = clock_now(),
-  service_reason = ecc_errors - ecc_excused || ' memory error'
-    || case when ecc_errors - ecc_excused = 1 then '' else 's' end || ' that could not be corrected'
-where host_id = $1 and ecc_errors > ecc_excused and service <> 'quarantined'
-returning id, service_reason
-"""
-
-# $3 is how long an Xid that was noted is not noted again.
-_NOTE_XIDS: Final[LiteralString] = """
-with noted as (
-  select id, case when xids_noted_at > clock_now() - $3::interval then noted_xids else '{}' end as before from card where id = $1
-), fresh as (
-  select id, before, array(select unnest($2::int[]) except select unnest(before) order by 1) as xids from noted
-)
-update card
-set noted_xids = (fresh.before || fresh.xids)[:32],
-  xids_noted_at = case when fresh.before = '{}' then clock_now() else card.xids_noted_at end
-from fresh
-where card.id = fresh.id and fresh.xids <> '{}'
-returning fresh.xids
 """
 
 _REMIND: Final[LiteralString] = """
@@ -123,16 +100,6 @@ async def clear_quarantine(conn: Connection, card: CardId) -> bool:
     return await conn.fetchval(_CLEAR, card) is not None
 
 
-async def break_faulty(conn: Connection, host: HostId) -> dict[CardId, str]:
-    """Quarantine the cards of a host that count memory errors nobody has excused; return each with its reason."""
-    return {CardId(row["id"]): row["service_reason"] for row in await conn.fetch(_BREAK, host)}
-
-
-async def note_xids(conn: Connection, card: CardId, xids: Sequence[int], quiet: timedelta) -> list[int]:
-    """Note what a card's driver told of; return what was not noted in the last `quiet` time yet."""
-    return await conn.fetchval(_NOTE_XIDS, card, list(xids), quiet) or []
-
-
 async def note_reminded(conn: Connection, idle: list[CardId]) -> list[CardId]:
     """Note that the holders of these idle cards are told; return those with whom it was not noted yet and others wait."""
     return [CardId(row["id"]) for row in await conn.fetch(_REMIND, idle)]
@@ -166,6 +133,8 @@ def _card(row: Record) -> KnownCard:
         idle_since=row["idle_since"],
         read_at=row["read_at"],
         rules=CardRules(row["weight"], row["ignored"]),
+        suspicion=row["suspicion"],
+        suspected_at=row["suspected_at"],
         holder=_holder(row) if row["lease_id"] is not None else None,
         bookings=tuple(
             Booking(ReservationId(number), AgentId(agent), name, title, starts_at, ends_at)

@@ -1,10 +1,11 @@
 """Leases: accepted, extended, reported on and ended, always by naming a lease that is still live."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, LiteralString
 
+from warploom.domain.breaker import JobFailure
 from warploom.domain.etas import Pace
 from warploom.domain.failures import FailureClass
 from warploom.domain.identifiers import AgentId, CardId, HostId, LeaseId, ProjectId, SessionId, TaskId, ticket_name
@@ -16,7 +17,7 @@ from warploom.store.database import Connection, Record
 _GET: Final[LiteralString] = """
 select lease.id, lease.task_id, task.title, task.kind::text, task.attempts, task.max_attempts, task.project_id,
   task.run_time, lease.agent_id, agent.name as agent, lease.session_id,
-  lease.state::text, lease.granted_at, lease.expires_at, lease.expected_end, lease.ended_at, lease.ended::text,
+  lease.state::text, lease.accepted_at, lease.granted_at, lease.expires_at, lease.expected_end, lease.ended_at, lease.ended::text,
   clock_now() as now, progress.step, progress.total, progress.rate, progress.spread, progress.reported_at,
   array(select lease_card.card_id from lease_card where lease_card.lease_id = lease.id order by 1) as cards,
   array(
@@ -108,7 +109,10 @@ with ended as (
   set condition = case when $5 and condition in ('clear', 'occupied') then 'settling' else condition end,
     condition_since = case when $5 and condition in ('clear', 'occupied') then clock_now() else condition_since end,
     service = case when service = 'draining' then 'drained' else service end,
-    service_since = case when service = 'draining' then clock_now() else service_since end
+    service_since = case when service = 'draining' then clock_now() else service_since end,
+    failures = case when $10 then '[]' else card.failures end,
+    suspicion = case when $10 then null else card.suspicion end,
+    suspected_at = case when $10 then null else card.suspected_at end
   from ended
   join lease_card on lease_card.lease_id = ended.id
   where card.id = lease_card.card_id
@@ -188,6 +192,7 @@ class Lease:
     agent_name: str
     session: SessionId
     state: LeaseState
+    accepted_at: datetime | None
     expires_at: datetime
     expected_end: datetime | None
     ended_at: datetime | None
@@ -212,6 +217,10 @@ class Ending:
     failure: FailureClass | None = None
     retry_in: timedelta | None = None
     forgets_attempts: bool = False
+    went_well: bool = False
+    """Whether its job succeeded, so that earlier failures no longer speak against its cards."""
+    job_failure: JobFailure | None = None
+    """How its job failed, where its holder said so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +230,8 @@ class Ended:
     at: datetime
     missed: int
     retry_at: datetime | None
+    verdicts: list[str] = field(default_factory=list[str])
+    """What became of its cards because of how its job failed."""
 
 
 async def get_lease(conn: Connection, lease: LeaseId) -> Lease | None:
@@ -280,6 +291,7 @@ async def end_lease(conn: Connection, lease: LeaseId, ending: Ending) -> Ended |
         ending.failure.value if ending.failure else None,
         ending.retry_in,
         ending.forgets_attempts,
+        ending.went_well,
     )
     return Ended(row["ended_at"], row["missed_offers"] or 0, row["retry_at"]) if row else None
 
@@ -331,6 +343,7 @@ def _lease(row: Record) -> Lease:
         agent_name=row["agent"],
         session=SessionId(row["session_id"]),
         state=LeaseState(row["state"]),
+        accepted_at=row["accepted_at"],
         expires_at=row["expires_at"],
         expected_end=row["expected_end"],
         ended_at=row["ended_at"],

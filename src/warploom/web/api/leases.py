@@ -4,6 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body
 
+from warploom.domain.breaker import read_job_failure
 from warploom.domain.identifiers import parse_lease
 from warploom.domain.leases import LeaseAnswer
 from warploom.web.callers import NamedActor, TheActor, TheApp
@@ -43,7 +44,13 @@ async def report(
 
 @router.post("/{lease}/release")
 async def release(
-    lease: str, app: TheApp, actor: TheActor, keep_place: Annotated[bool, Body(embed=True)] = False
+    lease: str,
+    app: TheApp,
+    actor: TheActor,
+    keep_place: Annotated[bool, Body()] = False,
+    error: Annotated[str | None, Body()] = None,
+    failure: Annotated[str | None, Body()] = None,
 ) -> LeaseAnswer:
-    """Give the cards back; releasing twice is success. With `keep_place` the ticket waits on, right behind the first."""
-    return await app.leases.release(actor, parse_lease(lease), keeps_place=keep_place)
+    """Give the cards back, with the error where the job failed, or keeping a place behind the first who waits; twice is success."""
+    failed = read_job_failure(error, failure)
+    return await app.leases.release(actor, parse_lease(lease), failed, keeps_place=keep_place)
