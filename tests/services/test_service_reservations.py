@@ -67,6 +67,8 @@ async def test_in_its_window_a_reserved_card_is_its_owner_s_alone(lab: Lab) -> N
     assert shown.say.endswith("(R-1) for 'sweep': until then only ada is granted it.")
     assert [each.reservation for each in shown.reservations] == ["R-1"]
     assert (await lab.request(ada)).state is Standing.ACTIVE
+    assert [each.reservation for each in (await lab.app.tickets.me(ada, [])).reservations] == ["R-1"]
+    assert (await lab.app.tickets.me(bob, [])).reservations == []
 
 
 async def test_any_session_of_the_owner_goes_first_on_its_card(lab: Lab) -> None:

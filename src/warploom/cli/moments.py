@@ -5,6 +5,7 @@ from datetime import datetime, time, timedelta
 from typing import Final
 
 from warploom.domain.errors import MalformedInput
+from warploom.domain.reservations import ReservationView
 
 _TIME = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])", re.ASCII)
 _LENGTH = re.compile(
@@ -49,3 +50,10 @@ def window_text(starts_at: datetime, ends_at: datetime, now: datetime) -> str:
     day = "" if starts.date() == now.astimezone().date() else f"{starts:%a %-d %b} "
     next_day = "" if ends.date() == starts.date() else f"{ends:%a %-d %b} "
     return f"{day}{starts:%H:%M}–{next_day}{ends:%H:%M} {ends:%Z}"
+
+
+def reservation_text(view: ReservationView) -> str:
+    """Write a reservation in one line: 'R-3: local/0 for ada, 18:00–20:00 CET 'sweep''."""
+    title = f" '{view.title}'" if view.title else ""
+    window = window_text(view.starts_at, view.ends_at, datetime.now().astimezone())
+    return f"{view.reservation}: {view.card} for {view.agent}, {window}{title}"

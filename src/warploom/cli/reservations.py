@@ -9,7 +9,7 @@ from warploom.cli.answers import tell_notices
 from warploom.cli.columns import table, terminal_width
 from warploom.cli.consent import Yes, is_agreed
 from warploom.cli.exits import Exit
-from warploom.cli.moments import read_minutes, read_moment, window_text
+from warploom.cli.moments import read_minutes, read_moment, reservation_text, window_text
 from warploom.cli.options import CardName, Json
 from warploom.cli.output import emit, note, present, say
 from warploom.cli.reach import Reach
@@ -83,9 +83,7 @@ def unreserve(
 
 
 def _lines(word: str, answer: ReservationAnswer) -> list[str]:
-    view = answer.reservation
-    title = f" '{view.title}'" if view.title else ""
-    head = f"{word} {view.reservation}: {view.card} for {view.agent}, {_window(view)}{title}"
+    head = f"{word} {reservation_text(answer.reservation)}"
     return [head, *(f"  - {consequence}" for consequence in answer.consequences), f"{'next':<8}{answer.next}"]
 
 

@@ -3,6 +3,7 @@
 import typer
 
 from warploom.cli.answers import ticket_lines
+from warploom.cli.moments import reservation_text
 from warploom.cli.options import Json
 from warploom.cli.output import present
 from warploom.cli.reach import Reach
@@ -26,5 +27,6 @@ def _lines(answer: Me) -> list[str]:
     for held in [*answer.leases, *answer.tickets]:
         lines.extend(ticket_lines(held))
     lines.extend(f"{'claimed':<8}{task.task} '{task.title}' ({task.lease})" for task in answer.tasks)
+    lines.extend(f"{'reserved':<9}{reservation_text(each)}" for each in answer.reservations)
     lines.extend(f"notice  {notice}" for notice in answer.notices)
     return [*lines, answer.next]

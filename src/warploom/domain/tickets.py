@@ -11,6 +11,7 @@ from warploom.domain.identifiers import CardId, HostId
 from warploom.domain.instances import fit_for, refuse_divided, refuse_instances
 from warploom.domain.leases import EnvStyle, parse_env_style, run_length
 from warploom.domain.messages import MessageView
+from warploom.domain.reservations import ReservationView
 from warploom.domain.standings import TicketAnswer, Wish
 from warploom.domain.task_answers import TaskLine
 from warploom.domain.tasks import Priority, parse_priority
@@ -216,3 +217,5 @@ class Me:
     next: str
     tasks: list[TaskLine] = field(default_factory=list[TaskLine])
     """The tasks without cards that it has claimed."""
+    reservations: list[ReservationView] = field(default_factory=list[ReservationView])
+    """What is reserved for it, now or later."""

@@ -16,7 +16,7 @@ class SessionTools:
 
         Call it first after your context was compacted or your client restarted, before you ask for anything again.
         `leases` are cards you hold, `tasks` tasks you have claimed that need none, `tickets` what you wait for. All three
-        empty mean that you hold and wait for nothing.
+        empty mean that you hold and wait for nothing. `reservations` are cards promised to you for a time.
         """
 
         async def work(actor: Actor) -> Answer:
@@ -26,6 +26,7 @@ class SessionTools:
                 "leases": [ticket_answer(each) for each in me.leases],
                 "tasks": task_lines(me.tasks),
                 "tickets": [ticket_answer(each) for each in me.tickets],
+                **plain({"reservations": me.reservations}),
                 "next": me.next,
             }
 

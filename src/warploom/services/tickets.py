@@ -10,6 +10,7 @@ from warploom.domain.errors import MalformedInput, NotFound, NotReady, NotYours,
 from warploom.domain.events import EventKind
 from warploom.domain.identifiers import CardId, LeaseId, TaskId, session_name, ticket_name
 from warploom.domain.leases import LeaseState
+from warploom.domain.reservations import show_booking
 from warploom.domain.sessions import Actor
 from warploom.domain.standings import Standing, TicketAnswer
 from warploom.domain.tasks import HeadStarts, TaskKind, TaskState
@@ -170,6 +171,12 @@ class TicketService:
             notices=notices,
             next=next_for(held, waiting, claimed),
             tasks=claimed,
+            reservations=[
+                show_booking(booking, card.name, now)
+                for card in cards
+                for booking in card.bookings
+                if booking.agent == actor.agent
+            ],
         )
 
     async def offers(self, actor: Actor) -> list[TicketAnswer]:
