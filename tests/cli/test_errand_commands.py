@@ -1,9 +1,10 @@
-"""`warploom kill`: consequences first, nothing without a yes, then what became of each process."""
+"""`warploom kill` and `probe`: consequences first, nothing without a yes, then what came of it."""
 
 import json
 from typing import Any
 
 import pytest
+import samples
 from scripted_server import Call, Command, ScriptedServer
 
 from warploom.domain.errors import NotAllowed
@@ -96,3 +97,19 @@ def test_an_agent_reads_whom_to_write_to(server: ScriptedServer, warploom: Comma
     server.on("POST", "/api/v1/leases/L-42/kill", refusal)
     done = warploom("kill", "L-42", "--reason", "stuck", "--yes")
     assert (done.returncode, "Write to its holder instead." in done.stderr) == (3, True)
+
+
+def test_a_probe_says_what_followed_and_its_exit_code_whether_the_card_passed(
+    server: ScriptedServer, warploom: Command
+) -> None:
+    facts = {"kind": "probe", "host": "local", "about": "local/0", "consequences": CONSEQUENCES, "next": "It says."}
+    server.on("GET", "/api/v1/rack", samples.rack(samples.lane(0), samples.lane(1)))
+    server.on("POST", "/api/v1/cards/local/0/probe", facts | {"errand": "E-7", "done": True})
+    failed = view(
+        kind="probe", about="local/0", text="failed: ECC", lines=["local/0 is quarantined now."], is_success=False
+    )
+    server.on("GET", "/api/v1/errands/E-7", failed, failed | {"text": "passed: 32 MiB", "is_success": True})
+    first, second = warploom("probe", "0", "--yes"), warploom("probe", "0", "--yes", "--json")
+    assert (first.returncode, second.returncode) == (1, 0)
+    assert first.stdout.splitlines()[-2:] == ["local/0: failed: ECC.", "  - local/0 is quarantined now."]
+    assert json.loads(second.stdout)["text"] == "passed: 32 MiB"

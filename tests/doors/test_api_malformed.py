@@ -123,7 +123,7 @@ def test_processes_are_not_ended_for(agent: Caller, name: str, body: dict[str, A
     ids=lambda text: text[:12],
 )
 def test_cards_that_are_not_there(agent: Caller, card: str) -> None:
-    for verb in ("drain", "undrain", "quarantine", "clear"):
+    for verb in ("drain", "undrain", "quarantine", "clear", "probe"):
         refused(agent.http.post(f"/api/v1/cards/{card}/{verb}", json={"reason": "why"}), 404, "not_found")
 
 

@@ -73,6 +73,7 @@ POST /api/v1/reservations
 DELETE /api/v1/reservations/{reservation}
 POST /api/v1/leases/{lease}/kill
 GET /api/v1/errands/{errand}
+POST /api/v1/cards/{host}/{index}/probe
 POST /api/v1/hosts/{host}/errands/{errand}
 POST /api/v1/hosts/{host}/survey
 GET /api/v1/hosts/{host}/orders

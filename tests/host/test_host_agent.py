@@ -17,7 +17,7 @@ from warploom.host.agent import HostAgent, Pace
 from warploom.host.fake import FakeProbe
 from warploom.host.fake_cards import FakeCards
 from warploom.host.link import Link
-from warploom.host.probe import GpuProbe, Provider, Reading
+from warploom.host.probe import GpuProbe, Proof, Provider, Reading
 from warploom.host.processes import ProcessBook
 from warploom.host.survey import Surveyor
 
@@ -39,6 +39,9 @@ class OddProbe:
 
     def read(self) -> Reading:
         return Reading([CardFact("GPU-odd", 0, "ODD", 1024)])
+
+    def prove(self, uuid: str) -> Proof:
+        return Proof(True, uuid)
 
 
 @pytest.fixture

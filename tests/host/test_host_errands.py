@@ -13,6 +13,7 @@ from trainings import Training
 
 from support.serving import PATIENCE, Caller, Serve, ServerProcess, StartCommand, environment_of, eventually
 from warploom.client.processes import identity_of
+from warploom.host.fake_cards import FakeCards
 
 Train = Callable[..., Training]
 
@@ -21,7 +22,7 @@ class Host:
     """A host agent in a process of its own."""
 
     def __init__(self, home: Path, url: str) -> None:
-        self._environment = environment_of(home, url=url, fake_gpus=2, survey_seconds=0.2)
+        self._environment = environment_of(home, url=url, fake_gpus=2, survey_seconds=0.5)
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
 
@@ -62,9 +63,9 @@ def lane(caller: Caller, index: int = 0) -> dict[str, Any]:
 
 
 def hold(agent: Caller) -> str:
-    """Ask for the first card as soon as it is clear, and return the lease."""
+    """Ask for the first card until it is granted, and return the lease."""
     eventually(lambda: lane(agent)["state"] == "free")
-    lease: str = agent.request()["lease"]
+    lease: str = eventually(lambda: agent.request()["lease"])
     return lease
 
 
@@ -102,8 +103,7 @@ def test_a_host_agent_that_dies_at_it_is_asked_again_by_the_next_and_goes_on_sur
     on_card(agent, training)
     kill = command("kill", lease, "--reason", "stuck", "--yes", "--grace", "4", url=server.url)
     eventually(lambda: agent.http.get("/api/v1/errands/E-1").json().get("state") == "taken")
-    seen_at = agent.get("/rack")["hosts"][0]["surveyed_at"]
-    eventually(lambda: agent.get("/rack")["hosts"][0]["surveyed_at"] != seen_at)
+    looked(agent)
     assert agent.get("/errands/E-1")["state"] == "taken"
     host.kill()
     host.start()
@@ -133,3 +133,28 @@ def test_a_session_s_own_program_stays_although_it_was_started_under_the_lease(
         client.kill()
     assert (lease, code, training.process.wait(PATIENCE)) == ("L-1", 0, -signal.SIGTERM), err
     assert is_alive
+
+
+def looked(caller: Caller) -> None:
+    """Wait until a look at the cards that begins from now on was told."""
+    for _ in range(2):
+        seen_at = caller.get("/rack")["hosts"][0]["surveyed_at"]
+        eventually(lambda seen_at=seen_at: caller.get("/rack")["hosts"][0]["surveyed_at"] != seen_at)
+
+
+def test_a_faulty_card_is_given_back_by_a_probe_once_it_is_mended(
+    host: Host, server: ServerProcess, agent: Caller, cards: FakeCards, command: StartCommand
+) -> None:
+    """Casebook C09: reason, evidence and date, and a probe that ends the exclusion."""
+    eventually(lambda: lane(agent)["state"] == "free")
+    cards.set_ecc_errors(0, 2)
+    eventually(lambda: lane(agent)["state"] == "quarantined")
+    code, out, err = command("probe", "local/0", "--yes", url=server.url).finish()
+    assert code == 1, err
+    assert "local/0 stays quarantined with that as its evidence." in out
+    assert "failed its probe: CUDA_ERROR_ECC_UNCORRECTABLE" in lane(agent)["say"]
+    cards.set_ecc_errors(0, 0)
+    looked(agent)
+    code, out, err = command("probe", "0", "--yes", url=server.url).finish()
+    assert (code, "local/0 is back in service" in out) == (0, True), err
+    hold(agent)

@@ -3,6 +3,7 @@
 # ruff: noqa: N802, N815  (the stand-in has the library's names)
 
 import os
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from warploom.domain.errors import ProviderMissing
 from warploom.domain.hosts import CardFact, CardFault, ProcessKind
 from warploom.host.nvml import NvmlProbe
 from warploom.host.processes import ProcessBook
+from warploom.host.proofs import Prover
 from warploom.host.roster import Roster
 from warploom.host.survey import Surveyor
 
@@ -231,6 +233,22 @@ class TestAHealthyCard:
         (card,) = read(Library(Gpu("GPU-a", used=GIB, compute=[used_by(NO_PROCESS, GIB)])))
 
         assert (card.processes, card.used_mib) == ([], 1024)
+
+    def test_the_host_s_own_probe_of_a_card_is_left_out_while_it_runs(self):
+        prover = Prover((sys.executable, "-c", "import time; time.sleep(600)"), timedelta(seconds=1))
+        gpu = Gpu("GPU-a")
+        nvml = NvmlProbe(ProcessBook(), Library(gpu), AMPLE, prover)
+        proving = threading.Thread(target=nvml.prove, args=("GPU-a",))
+        proving.start()
+        while not prover.pids:
+            proving.join(0.01)
+        (pid,) = prover.pids
+        gpu.compute = [used_by(pid, GIB), used_by(os.getpid(), GIB)]
+
+        (card,) = nvml.read().cards
+        proving.join(30)
+
+        assert [process.pid for process in card.processes] == [os.getpid()]
 
 
 class TestWhatIsNotReported:

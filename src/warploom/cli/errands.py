@@ -1,4 +1,4 @@
-"""`warploom kill`: what a host is asked to do, with a look at what that means and what came of it."""
+"""`warploom kill` and `probe`: what a host is asked to do, with a look at what that means and what came of it."""
 
 import time
 from collections.abc import Callable
@@ -6,9 +6,10 @@ from typing import Annotated, Final
 
 import typer
 
+from warploom.cli.cards import find_card
 from warploom.cli.consent import Yes, is_agreed
 from warploom.cli.exits import Exit
-from warploom.cli.options import Json, Lease
+from warploom.cli.options import CardName, Json, Lease
 from warploom.cli.output import emit, note, present, say
 from warploom.cli.reach import Reach
 from warploom.client.connection import Client
@@ -16,6 +17,7 @@ from warploom.domain.errands import (
     LAPSE_TIME,
     USUAL_GRACE_SECONDS,
     ErrandAnswer,
+    ErrandKind,
     ErrandState,
     ErrandView,
     KillWish,
@@ -48,6 +50,23 @@ def kill(
     """
     name, wish = lease_name(parse_lease(lease)), KillWish(reason, grace)
     return _run(lambda client, preview: client.kill(name, wish, preview=preview), yes, as_json)
+
+
+@app.command(epilog="Example: warploom probe local/0")
+def probe(
+    card: CardName,
+    reason: Annotated[str | None, typer.Option("--reason", "-r", help="Why, for the event log.")] = None,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> int:
+    """See whether a card works by using it a little.
+
+    Its host allocates a little memory on it and copies it there and back, only while nobody holds the card. A quarantined card that
+    passes is back in service, unless it counts memory errors that nobody has excused; one that fails is quarantined. Shows what that
+    means and asks first; with --json and without --yes it only shows. Waits for what came of it.
+    """
+    name = find_card(Reach(as_operator=True).call(lambda client: client.rack()), card)
+    return _run(lambda client, preview: client.probe(name, reason, preview=preview), yes, as_json)
 
 
 def _run(ask: _Ask, yes: bool, as_json: bool) -> int:
@@ -87,6 +106,8 @@ def _await(reach: Reach, errand: str, *, quietly: bool) -> ErrandView:
 def _exit(errand: ErrandView) -> int:
     if errand.is_success is None:
         return Exit.UNREACHABLE
+    if errand.kind is ErrandKind.PROBE and not errand.is_success:
+        return Exit.BAD
     return Exit.DONE if errand.is_success else Exit.REFUSED
 
 

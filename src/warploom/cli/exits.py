@@ -21,7 +21,7 @@ class Exit(IntEnum):
 
 MEANINGS: dict[Exit, str] = {
     Exit.DONE: "granted, or done",
-    Exit.BAD: "doctor found something bad, or Warploom itself failed",
+    Exit.BAD: "doctor or a probe found something bad, or Warploom itself failed",
     Exit.USAGE: "the command line could not be read",
     Exit.REFUSED: "refused, at least in part: impossible, not found, malformed or not allowed",
     Exit.ENDED: "over: the lease or ticket ended, lapsed or is parked, or a task that was waited for was given up",

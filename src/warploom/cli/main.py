@@ -67,6 +67,7 @@ COMMANDS: dict[str, str] = {
     "reservations": "reservations",
     "unreserve": "reservations",
     "kill": "errands",
+    "probe": "errands",
     "serve": "serve",
     "orchestrate": "orchestrate",
     "host": "host",

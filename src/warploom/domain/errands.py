@@ -120,6 +120,8 @@ class Outcome:
     passed: bool | None = None
     text: str | None = None
     problem: str | None = None
+    followed: str | None = None
+    """What became of the card because of it; not the host's to say."""
 
     @property
     def is_success(self) -> bool:

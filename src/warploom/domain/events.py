@@ -57,6 +57,8 @@ class EventKind(StrEnum):
     CARD_SUSPECTED = "card.suspected"
     CARD_QUARANTINED = "card.quarantined"
     CARD_CLEARED = "card.cleared"
+    CARD_PROBE_ASKED = "card.probe_asked"
+    CARD_PROBED = "card.probed"
     RESERVATION_MADE = "reservation.made"
     RESERVATION_BEGUN = "reservation.begun"
     RESERVATION_OVER = "reservation.over"
@@ -119,6 +121,8 @@ SENTENCES: dict[EventKind, str] = {
     EventKind.CARD_SUSPECTED: "{cards} is suspect: {reason}",
     EventKind.CARD_QUARANTINED: "{agent} quarantines {cards}: {reason}",
     EventKind.CARD_CLEARED: "{agent} cleared {cards} of its faults: it is back in service",
+    EventKind.CARD_PROBE_ASKED: "{agent} has {host} probe {cards}",
+    EventKind.CARD_PROBED: "the probe of {cards} that {agent} asked for: {result}",
     EventKind.RESERVATION_MADE: "{agent} reserved {cards} {window} ({reservation})",
     EventKind.RESERVATION_BEGUN: "{reservation} begins: {cards} is {agent}'s {window}",
     EventKind.RESERVATION_OVER: "{reservation} of {agent} on {cards} is over",

@@ -71,6 +71,7 @@ def read_outcome(outcome: Outcome) -> Outcome:
         ],
         text=cut_line(outcome.text, REASON_LIMIT),
         problem=cut_line(outcome.problem, REASON_LIMIT),
+        followed=None,
     )
 
 

@@ -87,6 +87,8 @@ class Remembered:
     idle_since: datetime | None = None
     unleased: frozenset[int] = frozenset()
     """The sessions that were on it without a lease."""
+    is_probed: bool = False
+    """Whether a probe of it was asked for and is not answered yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,8 @@ def _condition(
         return _unexplained(fact, processes, before, now, rules)
     if before.quiet_until is not None and before.quiet_until > now:
         return Condition.FOREIGN, _tell_quiet(processes, before.quiet_until - now), before.quiet_until
+    if before.is_probed:
+        return Condition.SETTLING, "it is probed", None
     return Condition.CLEAR, None, None
 
 
@@ -168,6 +172,8 @@ def _unexplained(
     held = spoken_memory(fact.used_mib or 0)
     if before.has_live_lease:
         return Condition.OCCUPIED, None, None
+    if before.is_probed:
+        return Condition.SETTLING, f"{held} in use while it is probed", None
     if before.condition in (Condition.GHOST, Condition.FOREIGN, Condition.CLEAR):
         if before.condition is Condition.GHOST:
             return Condition.GHOST, _tell_ghost(held, processes), None

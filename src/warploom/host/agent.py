@@ -85,7 +85,7 @@ class HostAgent:
         self._stopping = threading.Event()
         self._wanted = threading.Event()
         self._looks = _Looks()
-        self._errands = Errands(host, link)
+        self._errands = Errands(host, surveyor.probe, link)
         self._pace = Pace(surveyor.interval)
         self._outlook: object = None
         self._cursor: str | None = None

@@ -9,6 +9,7 @@ from warploom.client.pauses import pause_before
 from warploom.domain.errands import Errand, Outcome
 from warploom.host.endings import Ending
 from warploom.host.link import Link
+from warploom.host.probe import GpuProbe, Proof
 
 _MOST_TRIES: Final = 100
 log = logging.getLogger(__name__)
@@ -17,8 +18,9 @@ log = logging.getLogger(__name__)
 class Errands:
     """What this host has in hand. An errand stays there until the server has heard what came of it."""
 
-    def __init__(self, host: str, link: Link) -> None:
+    def __init__(self, host: str, probe: GpuProbe, link: Link) -> None:
         self._host = host
+        self._probe = probe
         self._link = link
         self._lock = threading.Lock()
         self._in_hand: set[str] = set()
@@ -54,6 +56,9 @@ class Errands:
             if errand.kill is not None:
                 log.info("%s: ending the processes of %s", errand.errand, errand.kill.lease)
                 return Ending(errand.kill).run()
+            if errand.probe is not None:
+                log.info("%s: probing %s", errand.errand, errand.probe.uuid)
+                return _outcome(self._probe.prove(errand.probe.uuid))
         except Exception as error:
             log.exception("%s failed.", errand.errand)
             return Outcome(problem=f"the host agent failed at it ({type(error).__name__}); its log says more")
@@ -64,3 +69,7 @@ class Errands:
             answer = self._link.call("errand", lambda server: server.answer_errand(self._host, errand, outcome))
             if answer is not None or self._stopping.wait(pause_before(attempt)):
                 return
+
+
+def _outcome(proof: Proof) -> Outcome:
+    return Outcome(problem=proof.text) if proof.passed is None else Outcome(passed=proof.passed, text=proof.text)

@@ -21,7 +21,7 @@ from warploom.host.fake_cards import (
 )
 from warploom.host.fake_uses import Contexts, Ending, Files, Use
 from warploom.host.guard import Guard, reason_of
-from warploom.host.probe import Provider, Reading
+from warploom.host.probe import Proof, Provider, Reading
 from warploom.host.processes import ProcessBook
 from warploom.host.roster import faulty
 
@@ -45,6 +45,7 @@ class FakeProbe:
         self._contexts = Contexts(cards.folder / "contexts", book)
         self._book = book
         self._guard = Guard(deadline)
+        self._prover = Guard(deadline)
         self._told: dict[int, list[FakeXid]] = {}
 
     def describe(self) -> Provider:
@@ -82,6 +83,31 @@ class FakeProbe:
         """Take what the last look told of out of the files: an agent that was killed since tells it once more."""
         for card, xids in self._told.items():
             self._cards.forget_xids(card, xids)
+
+    def prove(self, uuid: str) -> Proof:
+        """Fail while the card has memory errors or any other fault, as a use of it would."""
+        card = next((card for card in range(len(self._uuids)) if uuid in self._names(card)), None)
+        if card is None:
+            return Proof(False, "there is no such card")
+        answer = self._prover.run({f"proof of {uuid}": partial(self._prove, card)}).popitem()[1]
+        if isinstance(answer, Exception):
+            return Proof(False, f"the card did not answer within {self._prover.deadline.total_seconds():g} s")
+        return answer
+
+    def _prove(self, card: int) -> Proof:
+        self._hang(card)
+        script = self._script(card)
+        if script.ecc_errors:
+            return Proof(
+                False, "CUDA_ERROR_ECC_UNCORRECTABLE (uncorrectable ECC error encountered) while making a context"
+            )
+        if script.fault is not None:
+            return Proof(False, script.problem or f"the card is {script.fault.value}")
+        return Proof(True, "a fake card that has no fault")
+
+    def _names(self, card: int) -> list[str]:
+        instances = range(self._script(card).instances)
+        return [self._cards.instance_uuid(card, number) for number in instances] or [self._uuids[card]]
 
     def _script(self, card: int) -> FakeScript:
         path = self._folder / "cards" / f"{card}.json"

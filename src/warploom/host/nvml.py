@@ -16,8 +16,9 @@ from warploom.domain.hosts import CardFact, CardFault, ProcessFact, ProcessKind
 from warploom.domain.instances import INSTANCES_FROM
 from warploom.host.guard import Guard, reason_of
 from warploom.host.nvml_xids import XidWatch
-from warploom.host.probe import Provider, Reading
+from warploom.host.probe import Proof, Provider, Reading
 from warploom.host.processes import ProcessBook
+from warploom.host.proofs import Prover
 from warploom.host.roster import faulty
 
 T = TypeVar("T")
@@ -46,10 +47,17 @@ class NvmlProbe:
     `library` is the pynvml module, or a stand-in with its functions that raises its errors.
     """
 
-    def __init__(self, book: ProcessBook, library: Any = pynvml, deadline: timedelta = DEADLINE) -> None:
+    def __init__(
+        self,
+        book: ProcessBook,
+        library: Any = pynvml,
+        deadline: timedelta = DEADLINE,
+        prover: Prover | None = None,
+    ) -> None:
         self._book = book
         self._nvml = library
         self._guard = Guard(deadline)
+        self._prover = prover or Prover()
         self._must_reopen = True
         self._driver: str | None = None
         self._slots: dict[int, _Slot] = {}
@@ -72,6 +80,10 @@ class NvmlProbe:
         for slot, answer in enumerate(answers):
             self._keep(slot, answer)
         return Reading(self._with_xids(self._numbered(count)))
+
+    def prove(self, uuid: str) -> Proof:
+        """Use a card a little through CUDA; meanwhile the process that does so is left out of what is read."""
+        return self._prover.prove(uuid)
 
     def _ask_driver(self, call: Callable[[], T]) -> T | Exception:
         answer = self._guard.run({_DRIVER: call})[_DRIVER]
@@ -203,6 +215,8 @@ class NvmlProbe:
             listed: list[Any] | None = self._reported(call, handle)
             is_reported = is_reported or listed is not None
             for each in listed or []:
+                if each.pid in self._prover.pids:
+                    continue
                 used = None if each.usedGpuMemory is None else _mib(each.usedGpuMemory)
                 found.setdefault(each.pid, self._book.fact(each.pid, kind, used))
         return [fact for fact in found.values() if fact is not None] if is_reported else None

@@ -22,6 +22,14 @@ class Reading:
     problem: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Whether a card works when it is used a little, and how that showed. None: it could not be tried."""
+
+    passed: bool | None
+    text: str
+
+
 class GpuProbe(Protocol):
     """A source of cards. Both calls are bounded in time and may come from any thread, one at a time."""
 
@@ -31,4 +39,8 @@ class GpuProbe(Protocol):
 
     def read(self) -> Reading:
         """Look at every card; one that cannot be read comes with its fault. Raises ProviderMissing."""
+        ...
+
+    def prove(self, uuid: str) -> Proof:
+        """Use a card a little and say how that went. Bounded in time; other calls go on meanwhile."""
         ...

@@ -43,7 +43,7 @@ async def weigh_xids(change: Change, host: HostId, xids: dict[CardId, list[int]]
         told = xids.get(card.card, [])
         against = hardware_xids(told) if card.service is not Service.QUARANTINED else []
         if against:
-            await _quarantine(change, card, f"{say_xids(against)}, at {now:%H:%M} UTC")
+            await keep_out(change, card, f"{say_xids(against)}, at {now:%H:%M} UTC")
         others = [xid for xid in told if xid not in against]
         fresh = await breaker_store.note_xids(change.conn, card.card, others, XID_QUIET) if others else []
         if fresh:
@@ -80,7 +80,7 @@ def _job_of(held: Lease) -> str:
 async def _judge(change: Change, card: KnownCard, verdict: Verdict) -> list[str]:
     evidence = cut_line(verdict.evidence, REASON_LIMIT) or ""
     if verdict.is_broken:
-        return [f"{card.name} is quarantined now: {evidence}."] if await _quarantine(change, card, evidence) else []
+        return [f"{card.name} is quarantined now: {evidence}."] if await keep_out(change, card, evidence) else []
     if not await breaker_store.suspect(change.conn, card.card, evidence):
         return []
     facts = {"agent": WARPLOOM, "cards": card.name, "reason": evidence}
@@ -88,7 +88,8 @@ async def _judge(change: Change, card: KnownCard, verdict: Verdict) -> list[str]
     return [f"{card.name} is suspect now: {evidence}."]
 
 
-async def _quarantine(change: Change, card: KnownCard, evidence: str) -> bool:
+async def keep_out(change: Change, card: KnownCard, evidence: str) -> bool:
+    """Quarantine a card on its evidence, and tell of it; False when it was so already. The caller has locked the host's cards."""
     told = cut_line(evidence, REASON_LIMIT) or ""
     is_new = await card_store.quarantine(change.conn, card.card, told)
     if is_new:

@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from warploom.bus.hints import POLL_SECONDS
 from warploom.domain.errands import (
     Errand,
     ErrandAnswer,
     ErrandKind,
+    ErrandState,
     ErrandView,
     KillOrder,
     KillWish,
@@ -16,14 +18,16 @@ from warploom.domain.errands import (
     tell_errand,
     tell_fate,
 )
-from warploom.domain.errors import NotFound
+from warploom.domain.errors import Collision, NotFound
 from warploom.domain.events import EventKind
 from warploom.domain.identifiers import ErrandId, LeaseId, errand_name, lease_name
 from warploom.domain.processes import ProcessIdentity
 from warploom.domain.readings import read_host_name, read_outcome
 from warploom.domain.sessions import Actor
-from warploom.services.changes import Changes, errand_topic, repeated
+from warploom.services.changes import Change, Changes, errand_topic, repeated
 from warploom.services.kills import ask_kill, finish_kill
+from warploom.services.probes import ask_probe, finish_probe
+from warploom.store import cards as card_store
 from warploom.store import errands as errand_store
 from warploom.store.database import Connection
 from warploom.store.errands import KnownErrand, TakenErrand
@@ -45,6 +49,15 @@ class ErrandService:
         """
         async with self._changes.begin() as change:
             return await ask_kill(change, actor, lease, wish, preview=preview)
+
+    @repeated
+    async def probe(self, actor: Actor, card: str, reason: str | None, *, preview: bool) -> ErrandAnswer:
+        """Have its host use a card a little; with `preview` only say what that would mean.
+
+        One that passes gives a quarantined card back, one that fails keeps it out or takes it out.
+        """
+        async with self._changes.begin() as change:
+            return await ask_probe(change, actor, card, reason, preview=preview)
 
     async def wait(self, errand: ErrandId, seconds: float) -> ErrandView:
         """Show an errand once it is answered or has lapsed, after `seconds` (55 at most) as it stands.
@@ -69,8 +82,11 @@ class ErrandService:
             known = await _known(change.conn, errand)
             if known.host_name != name:
                 raise _no_errand(errand)
-            if await errand_store.answer(change.conn, errand, clean):
-                await finish_kill(change, known, clean)
+            await card_store.lock_cards(change.conn, [known.host])
+            if (await _known(change.conn, errand)).state is not ErrandState.ANSWERED:
+                followed = await _finish(change, known, clean)
+                if not await errand_store.answer(change.conn, errand, replace(clean, followed=followed)):
+                    raise Collision("It was answered at this moment.", "Nothing was changed; try again.")
                 change.topics.add(errand_topic(errand))
             return _view(await _known(change.conn, errand))
 
@@ -96,6 +112,13 @@ async def take_errands(changes: Changes, host: str, having: Sequence[ErrandId]) 
         taken = await errand_store.take(change.conn, wanted)
         change.topics.update(errand_topic(each.errand) for each in taken)
     return [_errand(each) for each in sorted(taken, key=lambda each: each.errand)]
+
+
+async def _finish(change: Change, known: KnownErrand, outcome: Outcome) -> str | None:
+    if known.kind is ErrandKind.PROBE:
+        return await finish_probe(change, known, outcome)
+    await finish_kill(change, known, outcome)
+    return None
 
 
 async def _known(conn: Connection, errand: ErrandId) -> KnownErrand:
@@ -131,6 +154,9 @@ def _matter(known: KnownErrand) -> str:
 
 
 def _view(known: KnownErrand) -> ErrandView:
+    outcome = known.outcome
+    lines = [] if outcome is None else [tell_fate(each) for each in outcome.processes]
+    followed = [outcome.followed] if outcome and outcome.followed else []
     about = known.card_name if known.kind is ErrandKind.PROBE else lease_name(known.lease or 0)
     return ErrandView(
         errand=errand_name(known.errand),
@@ -141,7 +167,7 @@ def _view(known: KnownErrand) -> ErrandView:
         asked_by=known.asked_by,
         asked_at=known.asked_at,
         reason=known.reason,
-        text=tell_errand(known.state, known.host_name, known.outcome),
-        lines=[tell_fate(each) for each in known.outcome.processes] if known.outcome else [],
-        is_success=None if known.outcome is None else known.outcome.is_success,
+        text=tell_errand(known.state, known.host_name, outcome),
+        lines=[*lines, *followed],
+        is_success=None if outcome is None else outcome.is_success,
     )

@@ -13,9 +13,9 @@ from warploom.domain.errands import (
     read_grace,
     tell_outcome,
 )
-from warploom.domain.errors import NotAllowed, NotFound, NotReady
+from warploom.domain.errors import Collision, NotAllowed, NotFound, NotReady
 from warploom.domain.events import EventKind
-from warploom.domain.identifiers import HostId, LeaseId, errand_name, lease_name, ticket_name
+from warploom.domain.identifiers import ErrandId, HostId, LeaseId, errand_name, lease_name, ticket_name
 from warploom.domain.leases import LeaseState
 from warploom.domain.messages import WARPLOOM
 from warploom.domain.sessions import Actor
@@ -87,6 +87,14 @@ async def processes_of(conn: Connection, held: Lease) -> list[tuple[KnownCard, P
     return [(card, process) for card in cards for process in card.processes if process.lease == lease_name(held.lease)]
 
 
+async def same_errand(conn: Connection, new: NewErrand) -> ErrandId:
+    """Return the open errand that kept this one from being asked for; raise Collision when it was closed meanwhile."""
+    found = await errand_store.find_same(conn, new)
+    if found is None:
+        raise Collision("The same was asked for before and is answered at this moment.", "Ask again.")
+    return found
+
+
 async def _look(conn: Connection, held: Lease) -> _Scene:
     if not held.hosts:
         raise NotReady(
@@ -119,7 +127,7 @@ async def _ask(change: Change, actor: Actor, scene: _Scene, wish: KillWish) -> s
     new = NewErrand(scene.host, ErrandKind.KILL, actor.agent_name, wish.reason, lease=held.lease, facts=facts)
     asked = await errand_store.ask(change.conn, new, LAPSE_TIME)
     if asked is None:
-        return errand_name(await errand_store.find_same(change.conn, new) or 0)
+        return errand_name(await same_errand(change.conn, new))
     told = {"agent": actor.agent_name, "host": scene.host_name, "reason": wish.reason}
     _tell(change, EventKind.LEASE_KILL_ASKED, held, told)
     change.order_survey(scene.host_name)

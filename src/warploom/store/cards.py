@@ -65,6 +65,17 @@ where id = $1 and service = 'quarantined'
 returning id
 """
 
+_SETTLE: Final[LiteralString] = """
+update card set condition = 'settling', condition_since = clock_now(), condition_detail = 'it is probed'
+where id = $1 and condition = 'clear'
+"""
+
+_UNEXCUSED: Final[LiteralString] = "select greatest(coalesce(ecc_errors, 0) - ecc_excused, 0) from card where id = $1"
+
+_RENEW_EVIDENCE: Final[LiteralString] = """
+update card set service_reason = $2 where id = $1 and service = 'quarantined'
+"""
+
 _REMIND: Final[LiteralString] = """
 update card set idle_told = true
 where id = any($1::bigint[]) and not idle_told and exists (select from queue where queue.card_id = card.id)
@@ -98,6 +109,21 @@ async def quarantine(conn: Connection, card: CardId, reason: str) -> bool:
 async def clear_quarantine(conn: Connection, card: CardId) -> bool:
     """Put a quarantined card back in service; the errors counted so far no longer speak against it. False when it was not."""
     return await conn.fetchval(_CLEAR, card) is not None
+
+
+async def renew_evidence(conn: Connection, card: CardId, reason: str) -> None:
+    """Keep a quarantined card out on new evidence, since when it was."""
+    await conn.execute(_RENEW_EVIDENCE, card, reason)
+
+
+async def unexcused_errors(conn: Connection, card: CardId) -> int:
+    """Return how many memory errors a card counts that nobody has excused."""
+    return await conn.fetchval(_UNEXCUSED, card) or 0
+
+
+async def settle(conn: Connection, card: CardId) -> None:
+    """Let a clear card be granted only once it was observed clear again."""
+    await conn.execute(_SETTLE, card)
 
 
 async def note_reminded(conn: Connection, idle: list[CardId]) -> list[CardId]:

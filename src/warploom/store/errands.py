@@ -113,7 +113,7 @@ class KnownErrand:
 
 
 async def ask(conn: Connection, new: NewErrand, lapse_time: timedelta) -> ErrandId | None:
-    """Insert an errand; None when the same is asked of that host already and not done yet."""
+    """Insert an errand; None when the same is asked of that host already and not done yet: `find_same` has it."""
     return await conn.fetchval(
         _ASK,
         new.host,
@@ -218,6 +218,7 @@ def _facts_of(outcome: Outcome) -> dict[str, Any]:
         "passed": outcome.passed,
         "text": outcome.text,
         "problem": outcome.problem,
+        "followed": outcome.followed,
     }
 
 
@@ -230,4 +231,5 @@ def _outcome(facts: dict[str, Any]) -> Outcome:
         passed=facts["passed"],
         text=facts["text"],
         problem=facts["problem"],
+        followed=facts["followed"],
     )

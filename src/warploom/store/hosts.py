@@ -54,6 +54,7 @@ returning id, uuid, (xmax = 0) as is_new
 _REMEMBERED: Final[LiteralString] = """
 select card.uuid, card.condition::text, card.condition_since, card.baseline_mib, card.quiet_until, card.idle_since,
   exists (select from lease_card where lease_card.card_id = card.id and lease_card.live) as has_live_lease,
+  exists (select from errand where errand.card_id = card.id and errand.is_open) as is_probed,
   card.index, card.model, card.memory_mib, card.processes, card.parent_uuid, card.weight, card.ignored
 from card
 where card.host_id = $1
@@ -169,6 +170,7 @@ async def remembered_cards(conn: Connection, host: HostId) -> dict[str, Remember
                 row["has_live_lease"],
                 row["idle_since"],
                 frozenset(each["session"] for each in row["processes"] if each["owner"] == Owner.UNLEASED),
+                row["is_probed"],
             ),
             row["index"],
             row["model"],

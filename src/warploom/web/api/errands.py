@@ -6,6 +6,7 @@ from fastapi import APIRouter, Body, Query
 
 from warploom.domain.errands import USUAL_GRACE_SECONDS, ErrandAnswer, ErrandView, KillWish, Outcome
 from warploom.domain.identifiers import parse_errand, parse_lease
+from warploom.web.api.cards import TheCard
 from warploom.web.callers import TheActor, TheApp
 
 router = APIRouter(tags=["errands"])
@@ -24,6 +25,18 @@ async def kill(
 ) -> ErrandAnswer:
     """Have its host end all processes of a lease, live or ended; with `preview` only say what would happen."""
     return await app.errands.kill(actor, parse_lease(lease), KillWish(reason, grace_seconds), preview=preview)
+
+
+@router.post("/cards/{host}/{index}/probe")
+async def probe(
+    card: TheCard,
+    app: TheApp,
+    actor: TheActor,
+    reason: Annotated[str | None, Body()] = None,
+    preview: Preview = False,
+) -> ErrandAnswer:
+    """Have its host use a card a little to see whether it works; with `preview` only say what would happen."""
+    return await app.errands.probe(actor, card, reason, preview=preview)
 
 
 @router.get("/errands/{errand}")
