@@ -68,6 +68,8 @@ create table host (
   version text not null check (char_length(version) <= 80),
   problem text check (char_length(problem) <= 500),
   capabilities text[] not null default '{}' check (cardinality(capabilities) <= 32),
+  -- What its host agent cannot know where it runs.
+  limits text[] not null default '{}' check (cardinality(limits) <= 32),
   survey_seconds double precision not null check (survey_seconds > 0),
   clock_gap_seconds double precision,
   surveyed_at timestamptz not null,
@@ -107,6 +109,8 @@ create table card (
   idle_since timestamptz,
   idle_told boolean not null default false,
   processes jsonb not null default '[]',
+  -- Whether its driver reports no list of processes.
+  hides_processes boolean not null default false,
   -- Memory errors that could not be corrected, as counted by the driver since it was loaded; and how many of them an operator
   -- has put behind the card.
   ecc_errors bigint check (ecc_errors >= 0),

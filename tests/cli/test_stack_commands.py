@@ -8,10 +8,20 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pynvml
 import pytest
 from scripted_server import Command
 
 OWN: dict[str, str | None] = {"WARPLOOM_URL": None, "WARPLOOM_PORT": "0", "WARPLOOM_FAKE_GPUS": "2"}
+
+
+def has_driver() -> bool:
+    """Say whether this machine has an NVIDIA driver."""
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return False
+    return True
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +45,28 @@ def test_a_stack_comes_up_shows_its_cards_and_goes_down(warploom: Command) -> No
     assert warploom("doctor", **OWN).returncode == 0
     assert warploom("down", **OWN).stdout.startswith("The local stack is stopped; its data stays in ")
     assert warploom("down", **OWN).stdout == "No local stack was running.\n"
+
+
+@pytest.mark.skipif(has_driver(), reason="this machine has an NVIDIA driver")
+def test_a_machine_without_a_driver_says_so_in_one_sentence_and_everything_else_works(warploom: Command) -> None:
+    own = OWN | {"WARPLOOM_FAKE_GPUS": None}
+    host = next(line for line in warploom("up", **own).stdout.splitlines() if line.startswith("Host"))
+    told = host.removeprefix("Host     local: ")
+    assert (
+        told
+        == "no NVIDIA driver found (libnvidia-ml.so.1). Everything else works; try WARPLOOM_FAKE_GPUS=2 warploom up"
+    )
+
+    doctor = warploom("doctor", **own)
+    lines = [line for line in doctor.stdout.splitlines() if "driver" in line]
+    assert (doctor.returncode, lines) == (0, [f"warn   local       {told}"])
+    assert told in warploom("status", COLUMNS="160", **own).stdout
+
+    refused = warploom("request", "eval", "--device", "0", **own)
+    assert (refused.returncode, len(refused.stderr.splitlines())) == (3, 2), refused.stderr
+    created = json.loads(warploom("create", "read the paper", "--json", **own).stdout)
+    assert warploom("claim", created["task"], **own).returncode == 0
+    assert warploom("done", created["task"], **own).returncode == 0
 
 
 def test_a_command_starts_the_stack_when_it_is_needed(warploom: Command) -> None:

@@ -8,7 +8,7 @@ import typer
 from warploom.cli.options import Json
 from warploom.cli.output import emit, note, present, say
 from warploom.config import Settings
-from warploom.domain.texts import spoken_memory
+from warploom.domain.texts import spoken_list, spoken_memory
 
 if TYPE_CHECKING:
     from warploom.domain.cards import HostLanes
@@ -76,4 +76,5 @@ def _host_line(host: "HostLanes | None", name: str) -> str:
     models = ", ".join(f"{lane.model} {spoken_memory(lane.memory_mib)}" for lane in host.cards)
     count = "1 card" if len(host.cards) == 1 else f"{len(host.cards)} cards"
     driver = f", driver {host.driver}" if host.driver else ""
-    return f"Host     {name}: {count}{f' ({models})' if models else ''}{driver}"
+    limits = f"; fewer guarantees: {spoken_list(host.limits)} (`warploom doctor`)" if host.limits else ""
+    return f"Host     {name}: {count}{f' ({models})' if models else ''}{driver}{limits}"

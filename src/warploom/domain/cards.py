@@ -170,6 +170,8 @@ class HostLanes:
     is_present: bool
     problem: str | None
     cards: list[CardLane]
+    limits: list[str] = field(default_factory=list[str])
+    """What its host agent cannot know where it runs, each in a few words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +255,8 @@ class KnownCard:
     suspicion: str | None = None
     """What makes it suspect, since `suspected_at`: failures in a row that do not name the hardware."""
     suspected_at: datetime | None = None
+    hides_processes: bool = False
+    """Whether its driver reports no list of processes."""
     idle_since: datetime | None = None
     """Since when its holder has hardly used it, where the driver tells how much it is used."""
     bookings: tuple[Booking, ...] = ()

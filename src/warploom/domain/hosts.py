@@ -60,6 +60,8 @@ class CardFact:
     xids: list[int] = field(default_factory=list[int])
     """The critical errors that the driver told of since the last survey, in the order in which they came."""
     processes: list[ProcessFact] = field(default_factory=list[ProcessFact])
+    hides_processes: bool = False
+    """Whether the driver reports no list of processes: `processes` is empty then, and says nothing."""
     fault: CardFault | None = None
     problem: str | None = None
     rules: CardRules | None = None
@@ -83,6 +85,8 @@ class Survey:
     """How long before this was sent the look began: what it saw may be that old."""
     capabilities: list[str] = field(default_factory=list[str])
     """What the host can do besides, such as docker; tasks may need it."""
+    limits: list[str] = field(default_factory=list[str])
+    """What its host agent cannot know where it runs: codes of `Limit`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,7 @@ def read_survey(survey: Survey) -> Survey:
         version=one_line(survey.version, "version", NAME_LIMIT),
         problem=optional_line(survey.problem, "problem", _PROBLEM_LIMIT),
         capabilities=list(read_names(survey.capabilities, "capability")),
+        limits=list(read_names(survey.limits, "limit")),
         cards=[_read_card(card) for card in survey.cards],
     )
 

@@ -73,6 +73,8 @@ class SurveyRules:
     """Used memory up to the idle baseline and this much more counts as clear."""
     idle_percent: int = 5
     """A held card that is used less than this is hardly used."""
+    unnamed: str | None = None
+    """Why a process may be one that cannot be named, where the host tells so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,8 @@ def _condition(
 ) -> _Verdict:
     if fact.fault is not None:
         return Condition(fact.fault.value), fact.problem or _FALLBACKS[fact.fault], before.quiet_until
+    if fact.used_mib is None and fact.hides_processes:
+        return Condition.BLIND, "its driver reports neither its memory nor its processes", before.quiet_until
     intruders = [process for process in processes if process.owner in (Owner.FOREIGN, Owner.UNLEASED)]
     if intruders:
         return Condition.FOREIGN, _tell_first(intruders), now + rules.foreign_quiet
@@ -177,7 +181,8 @@ def _unexplained(
     if before.condition in (Condition.GHOST, Condition.FOREIGN, Condition.CLEAR):
         if before.condition is Condition.GHOST:
             return Condition.GHOST, _tell_ghost(held, processes), None
-        detail = f"{held} used by {_tell_silent(processes)}a process that cannot be named"
+        why = f" ({rules.unnamed})" if rules.unnamed else ""
+        detail = f"{held} used by {_tell_silent(processes)}a process that cannot be named{why}"
         return Condition.FOREIGN, detail, now + rules.foreign_quiet
     waited = now - before.since if before.condition is Condition.SETTLING else timedelta(0)
     if waited < rules.settle_time:

@@ -198,4 +198,5 @@ def _told(bare: CardFact, script: FakeScript, use: Use, processes: list[ProcessF
         temperature=None if "temperature" in silent else full.temperature,
         ecc_errors=None if "ecc_errors" in silent else full.ecc_errors,
         processes=[] if "processes" in silent else full.processes,
+        hides_processes="processes" in silent,
     )

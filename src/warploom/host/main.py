@@ -14,6 +14,7 @@ from warploom.host.agent import HostAgent
 from warploom.host.card_rules import RulesFile
 from warploom.host.fake import FakeProbe
 from warploom.host.fake_cards import FakeCards
+from warploom.host.limits import find_limits
 from warploom.host.link import Link
 from warploom.host.probe import GpuProbe
 from warploom.host.processes import ProcessBook
@@ -43,7 +44,9 @@ def build_agent(settings: Settings) -> HostAgent:
     caller = Caller(role=Role.HOST, host=settings.host_name)
     link = Link(lambda: HostCalls(server_url(settings), caller, settings.key))
     rules = RulesFile(settings.home / "config.toml")
-    surveyor = Surveyor(choose_probe(settings), settings.survey_interval, rules=rules)
+    # Fake cards know every process that uses them, wherever this runs.
+    limits = [] if settings.fake_gpus or settings.fake_scenario else find_limits()
+    surveyor = Surveyor(choose_probe(settings), settings.survey_interval, rules=rules, limits=limits)
     return HostAgent(settings.host_name, surveyor, link)
 
 

@@ -197,6 +197,7 @@ class NvmlProbe:
                 nvml.NVML_VOLATILE_ECC,
             ),
             processes=processes or [],
+            hides_processes=processes is None,
         )
 
     def _memory(self, handle: Any) -> Any | None:

@@ -1,6 +1,7 @@
 """Turns a look at the cards into the survey that the server is told."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib.metadata import version
@@ -8,6 +9,7 @@ from importlib.metadata import version
 from warploom.domain.card_rules import NO_TABLES
 from warploom.domain.errors import ProviderMissing
 from warploom.domain.hosts import Survey
+from warploom.domain.limits import Limit, say_unread, without_unread
 from warploom.host.card_rules import RulesFile, apply_rules
 from warploom.host.probe import GpuProbe, Provider, Reading
 from warploom.host.roster import Roster
@@ -27,6 +29,7 @@ class Surveyor:
     roster: Roster = field(default_factory=Roster)
     untold: Untold = field(default_factory=Untold)
     rules: RulesFile | None = None
+    limits: Sequence[Limit] = ()
 
     def look(self) -> Survey:
         """Look at every card once. A missing provider is a survey too, without cards."""
@@ -34,7 +37,7 @@ class Surveyor:
         try:
             provider, reading = self.probe.describe(), self.probe.read()
         except ProviderMissing as missing:
-            provider, reading = _NO_PROVIDER, Reading([], str(missing))
+            provider, reading = _NO_PROVIDER, Reading([], say_unread(self.limits) or str(missing))
         tables = NO_TABLES if self.rules is None else self.rules.read()
         listed = self.untold.add_to(self.roster.complete(reading))
         cards = [apply_rules(card, tables) for card in listed]
@@ -48,4 +51,5 @@ class Surveyor:
             problem=None if problem is None else problem[:_PROBLEM_LIMIT],
             clock=time.time(),
             age_seconds=time.monotonic() - began_at,
+            limits=[*(without_unread(self.limits) if provider is _NO_PROVIDER else self.limits)],
         )

@@ -23,6 +23,7 @@ from warploom.domain.etas import UNKNOWN, Span, run_end, show_eta
 from warploom.domain.events import EventKind
 from warploom.domain.identifiers import CardId, TaskId, lease_name, session_name, ticket_name
 from warploom.domain.leases import Holder, Label, ProcessCount, three_clocks
+from warploom.domain.limits import words_of
 from warploom.domain.queues import forecast, is_put_back
 from warploom.domain.reasons import card_state, free_span, is_overdue, run_into, say_card, state_since
 from warploom.domain.reservations import SHOWN_AHEAD, show_booking
@@ -209,6 +210,7 @@ def _host_lanes(host: HostRow, scene: _Scene) -> HostLanes:
         surveyed_at=host.surveyed_at,
         is_present=host.is_present,
         problem=host.problem,
+        limits=[words.short for words in words_of(host.limits)],
         cards=[_lane(card, scene) for card in scene.cards if card.host_id == host.host and _is_shown(card, scene)],
     )
 

@@ -1,5 +1,6 @@
 """Doctor: what is well, what is not, and what to do about it."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from warploom.bus.hints import Bus, BusState
@@ -7,8 +8,10 @@ from warploom.domain.card_rules import NO_RULES
 from warploom.domain.cards import CardState, KnownCard, Service
 from warploom.domain.errors import WarploomError
 from warploom.domain.health import Check, Word
+from warploom.domain.limits import words_of
 from warploom.domain.reasons import blocker, card_state
 from warploom.domain.texts import spoken_duration
+from warploom.domain.unreported import tell_unreported
 from warploom.store import cards as card_store
 from warploom.store import hosts as host_store
 from warploom.store import leaders as leader_store
@@ -90,7 +93,10 @@ class HealthService:
                 )
             ]
         checks = [check for host in hosts for check in _host_checks(host, now)]
-        for card in await card_store.read_cards(conn):
+        cards = await card_store.read_cards(conn)
+        for host in hosts:
+            checks += _check_limits(host, [card for card in cards if card.host_id == host.host])
+        for card in cards:
             checks += [*_check_alias(card, now), *_check_rules(card), *_check_suspicion(card, now)]
             state = card_state(card, now)
             if card.service is Service.QUARANTINED and state in _HELD:
@@ -140,6 +146,14 @@ def _host_checks(host: HostRow, now: datetime) -> list[Check]:
     return [
         Check(Word.OK, host.name, f"{host.provider}, {driver}, surveyed {spoken_duration(now - host.surveyed_at)} ago")
     ]
+
+
+def _check_limits(host: HostRow, cards: Sequence[KnownCard]) -> list[Check]:
+    """Say which guarantees are reduced there, by where its host agent runs and by what its driver does not report."""
+    if not host.is_present:
+        return []
+    told = [Check(Word.WARN, host.name, words.text, words.fix) for words in words_of(host.limits)]
+    return [*told, *(Check(Word.WARN, host.name, text) for text in tell_unreported(cards))]
 
 
 def _check_alias(card: KnownCard, now: datetime) -> list[Check]:

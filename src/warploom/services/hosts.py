@@ -13,6 +13,7 @@ from warploom.domain.events import EventKind
 from warploom.domain.hosts import CardFact, CardFault, Orders, Survey, SurveyAnswer
 from warploom.domain.identifiers import CardId, ErrandId, LeaseId, SessionId
 from warploom.domain.instances import say_divided
+from warploom.domain.limits import say_unnamed
 from warploom.domain.messages import WARPLOOM
 from warploom.domain.readings import read_host_name, read_survey
 from warploom.domain.reminders import remind_stayers
@@ -131,6 +132,7 @@ class HostService:
         leases = await host_store.leases_on_host(change.conn, saved.host, named) if processes else {}
         lineage = {(each.pid, each.started) for process in processes for each in (process, *process.ancestors)}
         sessions = await host_store.sessions_of_processes(change.conn, name, sorted(lineage)) if lineage else {}
+        rules = replace(self._rules, unnamed=say_unnamed(survey.limits))
         # A look that began before a release has seen the time before it: the card still has to be observed clear.
         seen_at = saved.now - timedelta(seconds=max(0.0, survey.age_seconds))
         judged: list[_Judged] = []
@@ -138,7 +140,7 @@ class HostService:
             owned = [attribute(process, fact.uuid, leases, sessions) for process in fact.processes]
             remembered = known.get(fact.uuid)
             before = remembered.before if remembered else _unknown(saved.now)
-            judgement = judge(fact, owned, before, saved.now, self._rules)
+            judgement = judge(fact, owned, before, saved.now, rules)
             if before.condition is Condition.SETTLING and before.since > seen_at:
                 judgement = replace(judgement, condition=before.condition, since=before.since)
             judged.append(_Judged(fact, owned, judgement, remembered))
@@ -275,6 +277,7 @@ def _row(each: _Judged) -> dict[str, Any]:
         "ecc_errors": fact.ecc_errors,
         "idle_since": judgement.idle_since.isoformat() if judgement.idle_since else None,
         "answered": fact.fault is None,
+        "hides_processes": fact.hides_processes,
         "weight": each.rules.weight,
         "ignored": each.rules.ignore,
     }

@@ -20,7 +20,7 @@ select card.id, card.host_id, host.name as host, card.index, card.uuid, card.mod
   card.observed_at >= clock_now() - 2 * make_interval(secs => host.survey_seconds) as is_fresh,
   card.used_mib, card.utilisation, card.processes, host.capabilities, card.moved_from, card.moved_at, card.idle_since, card.read_at,
   card.suspicion, card.suspected_at,
-  card.pci_bus_id, card.parent_uuid, card.weight, card.ignored,
+  card.pci_bus_id, card.parent_uuid, card.weight, card.ignored, card.hides_processes,
   lease.id as lease_id, lease.task_id, task.title, task.kind <> 'gpu' as is_task, agent.name as agent,
   lease.session_id, session.client, session.directory,
   lease.state::text as lease_state, lease.granted_at, lease.expires_at, lease.expected_end, heartbeat.seen_at,
@@ -161,6 +161,7 @@ def _card(row: Record) -> KnownCard:
         rules=CardRules(row["weight"], row["ignored"]),
         suspicion=row["suspicion"],
         suspected_at=row["suspected_at"],
+        hides_processes=row["hides_processes"],
         holder=_holder(row) if row["lease_id"] is not None else None,
         bookings=tuple(
             Booking(ReservationId(number), AgentId(agent), name, title, starts_at, ends_at)

@@ -13,27 +13,30 @@ from warploom.store.database import Connection
 
 _SAVE_HOST: Final[LiteralString] = """
 with before as (select id, silent_since from host where name = $1)
-insert into host (name, provider, driver, version, problem, survey_seconds, clock_gap_seconds, surveyed_at, capabilities)
-values ($1, $2, $3, $4, $5, $6, $7::float8 - extract(epoch from clock_now())::float8, clock_now(), $8)
+insert into host (name, provider, driver, version, problem, survey_seconds, clock_gap_seconds, surveyed_at, capabilities, limits)
+values ($1, $2, $3, $4, $5, $6, $7::float8 - extract(epoch from clock_now())::float8, clock_now(), $8, $9)
 on conflict (name) do update
 set provider = excluded.provider, driver = excluded.driver, version = excluded.version, problem = excluded.problem,
   survey_seconds = excluded.survey_seconds, clock_gap_seconds = excluded.clock_gap_seconds,
-  surveyed_at = excluded.surveyed_at, capabilities = excluded.capabilities, silent_since = null
+  surveyed_at = excluded.surveyed_at, capabilities = excluded.capabilities, limits = excluded.limits,
+  silent_since = null
 returning host.id, clock_now() as now, (select id from before) is null as is_new, (select silent_since from before) as silent_since
 """
 
 _SAVE_CARDS: Final[LiteralString] = """
 insert into card (
   host_id, uuid, index, model, memory_mib, pci_bus_id, parent_uuid, condition, condition_since, condition_detail,
-  observed_at, read_at, quiet_until, baseline_mib, used_mib, utilisation, processes, ecc_errors, idle_since, weight, ignored
+  observed_at, read_at, quiet_until, baseline_mib, used_mib, utilisation, processes, ecc_errors, idle_since, weight, ignored,
+  hides_processes
 )
 select $1, uuid, index, model, memory_mib, pci_bus_id, parent_uuid, condition, condition_since, condition_detail,
   clock_now() - make_interval(secs => $3), case when answered then clock_now() - make_interval(secs => $3) end,
-  quiet_until, baseline_mib, used_mib, utilisation, processes, ecc_errors, idle_since, weight, ignored
+  quiet_until, baseline_mib, used_mib, utilisation, processes, ecc_errors, idle_since, weight, ignored, hides_processes
 from jsonb_to_recordset($2) as fact (
   uuid text, index int, model text, memory_mib int, pci_bus_id text, parent_uuid text, condition card_condition,
   condition_since timestamptz, condition_detail text, quiet_until timestamptz, baseline_mib int, used_mib int,
-  utilisation int, processes jsonb, ecc_errors bigint, idle_since timestamptz, answered boolean, weight float8, ignored text[]
+  utilisation int, processes jsonb, ecc_errors bigint, idle_since timestamptz, answered boolean, weight float8, ignored text[],
+  hides_processes boolean
 )
 on conflict (uuid) do update
 set host_id = excluded.host_id, index = excluded.index,
@@ -47,7 +50,8 @@ set host_id = excluded.host_id, index = excluded.index,
   utilisation = case when excluded.read_at is null then card.utilisation else excluded.utilisation end,
   processes = case when excluded.read_at is null then card.processes else excluded.processes end, ecc_errors = excluded.ecc_errors,
   ecc_excused = least(card.ecc_excused, excluded.ecc_errors), idle_since = excluded.idle_since,
-  idle_told = card.idle_told and excluded.idle_since is not null, weight = excluded.weight, ignored = excluded.ignored
+  idle_told = card.idle_told and excluded.idle_since is not null, weight = excluded.weight, ignored = excluded.ignored,
+  hides_processes = excluded.hides_processes
 returning id, uuid, (xmax = 0) as is_new
 """
 
@@ -152,6 +156,7 @@ async def save_host(conn: Connection, name: str, survey: Survey) -> SavedHost:
         survey.interval_seconds,
         survey.clock,
         survey.capabilities,
+        survey.limits,
     )
     assert row is not None
     return SavedHost(HostId(row["id"]), row["now"], row["is_new"], row["silent_since"])
@@ -220,7 +225,7 @@ async def mark_silent(conn: Connection, least: timedelta) -> list[SilentHost]:
 
 
 _READ_HOSTS: Final[LiteralString] = """
-select id, name, provider, driver, version, problem, survey_seconds, clock_gap_seconds, surveyed_at, silent_since,
+select id, name, provider, driver, version, problem, survey_seconds, clock_gap_seconds, surveyed_at, silent_since, limits,
   surveyed_at >= clock_now() - 3 * make_interval(secs => survey_seconds) as is_present
 from host
 order by id
@@ -242,6 +247,7 @@ class HostRow:
     surveyed_at: datetime
     silent_since: datetime | None
     is_present: bool
+    limits: tuple[str, ...]
 
 
 async def read_hosts(conn: Connection) -> list[HostRow]:
@@ -259,6 +265,7 @@ async def read_hosts(conn: Connection) -> list[HostRow]:
             row["surveyed_at"],
             row["silent_since"],
             row["is_present"],
+            tuple(row["limits"]),
         )
         for row in await conn.fetch(_READ_HOSTS)
     ]
