@@ -303,8 +303,9 @@ create table reservation (
     int8range(card_id, card_id, '[]') with &&, tstzrange(starts_at, ends_at) with &&
   ) where (given_up_at is null)
 );
-create index reservation_ahead on reservation (card_id, ends_at) where given_up_at is null;
-create index reservation_agent on reservation (agent_id, ends_at) where given_up_at is null;
+-- What is not over yet: none of these grows with what was.
+create index reservation_ahead on reservation (card_id, ends_at) where over_at is null and given_up_at is null;
+create index reservation_agent on reservation (agent_id, ends_at) where over_at is null and given_up_at is null;
 create index reservation_begin on reservation (starts_at) where begun_at is null and over_at is null and given_up_at is null;
 create index reservation_over on reservation (ends_at) where over_at is null and given_up_at is null;
 create index reservation_session on reservation (session_id) where session_id is not null;

@@ -101,6 +101,12 @@ def test_the_owner_takes_the_reserved_card_of_those_that_fit() -> None:
     }
 
 
+def test_the_owner_takes_the_host_with_its_reserved_card_even_where_more_cards_are_spare() -> None:
+    slots = [card(1, host=1), card(2, host=2), card(3, booked(-10, 60), host=2)]
+    assert grants(slots, [wants(7, ADA, {1, 2, 3})]) == {7: (3,)}
+    assert grants(slots, [wants(7, BOB, {1, 2, 3})]) == {7: (1,)}
+
+
 def test_the_owner_s_tickets_stand_before_all_others_in_the_window() -> None:
     assert [is_put_back(each, [booked(-5, 5)], NOW) for each in (BOB, ADA)] == [True, False]
     assert not any(is_put_back(each, [booked(5, 50)], NOW) for each in (BOB, ADA))

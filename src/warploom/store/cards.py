@@ -28,7 +28,8 @@ select card.id, card.host_id, host.name as host, card.index, card.uuid, card.mod
   array(
     select row(reservation.id, owner.id, owner.name, reservation.title, reservation.starts_at, reservation.ends_at)
     from reservation join agent as owner on owner.id = reservation.agent_id
-    where reservation.card_id = card.id and reservation.given_up_at is null and reservation.ends_at > clock_now()
+    where reservation.card_id = card.id and reservation.over_at is null and reservation.given_up_at is null
+      and reservation.ends_at > clock_now()
     order by reservation.ends_at
   ) as bookings
 from card

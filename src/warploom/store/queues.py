@@ -13,7 +13,7 @@ DEPTH: Final = 200
 
 _HEADS: Final[LiteralString] = """
 with heads as (
-  select distinct head.task_id
+  select head.task_id
   from card
   cross join lateral (
     select queue.task_id from queue where queue.card_id = card.id order by queue.order_key, queue.task_id limit $2
@@ -30,8 +30,8 @@ with heads as (
     order by queue.order_key, queue.task_id
     limit $2
   ) as own
-  where card.host_id = any($1::bigint[]) and reservation.given_up_at is null and reservation.ends_at > clock_now()
-    and reservation.starts_at <= clock_now()
+  where card.host_id = any($1::bigint[]) and reservation.over_at is null and reservation.given_up_at is null
+    and reservation.starts_at <= clock_now() and reservation.ends_at > clock_now()
 )
 select task.id, task.need_count, task.run_time, task.title, task.agent_id, agent.name as agent, task.priority, task.ready_at,
   task.order_key, task.need_resources, array(select queue.card_id from queue where queue.task_id = task.id) as candidates

@@ -27,13 +27,13 @@ _GET: Final[LiteralString] = f"select {_COLUMNS} {_FROM} where reservation.id = 
 
 _OPEN: Final[LiteralString] = f"""
 select {_COLUMNS} {_FROM}
-where reservation.given_up_at is null and reservation.ends_at > clock_now()
+where reservation.over_at is null and reservation.given_up_at is null and reservation.ends_at > clock_now()
 order by reservation.starts_at, reservation.id
 limit $1
 """
 
 _COUNT: Final[LiteralString] = """
-select count(*) from reservation where agent_id = $1 and given_up_at is null and ends_at > clock_now()
+select count(*) from reservation where agent_id = $1 and over_at is null and given_up_at is null and ends_at > clock_now()
 """
 
 _INSERT: Final[LiteralString] = """
@@ -42,7 +42,7 @@ insert into reservation (card_id, agent_id, session_id, starts_at, ends_at, titl
 
 _GIVE_UP: Final[LiteralString] = """
 update reservation set given_up_at = clock_now(), given_up_by = $2
-where id = $1 and given_up_at is null and ends_at > clock_now()
+where id = $1 and over_at is null and given_up_at is null and ends_at > clock_now()
 returning id
 """
 
@@ -82,7 +82,8 @@ select {_COLUMNS} {_FROM} where reservation.id in (select id from ended) order b
 
 _OF_CARDS: Final[LiteralString] = f"""
 select {_COLUMNS} {_FROM}
-where reservation.card_id = any($1::bigint[]) and reservation.given_up_at is null and reservation.ends_at > clock_now()
+where reservation.card_id = any($1::bigint[]) and reservation.over_at is null and reservation.given_up_at is null
+  and reservation.ends_at > clock_now()
 order by reservation.starts_at
 """
 
