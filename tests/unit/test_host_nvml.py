@@ -535,3 +535,118 @@ class TestTheDriver:
         for survey in surveys:
             assert [card.fault for card in survey.cards] == [CardFault.BLIND]
             assert "has not answered" in (survey.problem or "")
+
+
+class TestErrorsOfTheLibrary:
+    """Each error that the library is known to raise, by what becomes of the cards."""
+
+    def two_cards(self) -> tuple[Library, Surveyor]:
+        library = Library(Gpu("GPU-a"), Gpu("GPU-b", bus="00000000:86:00.0"))
+        surveyor = Surveyor(probe(library), timedelta(seconds=2), Roster(patience=2))
+        surveyor.look()
+        return library, surveyor
+
+    def test_not_initialised_blinds_a_card_for_one_look_and_opens_the_library_anew(self):
+        library, surveyor = self.two_cards()
+        library.gpus[0].error = pynvml.NVML_ERROR_UNINITIALIZED
+        blind = surveyor.look()
+        library.gpus[0].error = None
+        mended = surveyor.look()
+
+        assert [card.fault for card in blind.cards] == [CardFault.BLIND, None]
+        assert [card.fault for card in mended.cards] == [None, None]
+        assert library.opened == 2
+
+    def test_not_supported_is_not_reported_and_never_0_nor_a_fault(self):
+        """Casebook C12."""
+        library, surveyor = self.two_cards()
+        library.gpus[0].utilisation = error(pynvml.NVML_ERROR_NOT_SUPPORTED)
+
+        card = surveyor.look().cards[0]
+
+        assert (card.utilisation, card.fault, card.used_mib) == (None, None, 5)
+
+    def test_a_process_list_that_is_not_supported_is_told_apart_from_an_empty_one(self):
+        """Casebook C12 and C13."""
+        library, surveyor = self.two_cards()
+        library.gpus[0].compute = library.gpus[0].graphics = error(pynvml.NVML_ERROR_NOT_SUPPORTED)
+
+        hiding, listing = surveyor.look().cards
+
+        assert (hiding.processes, hiding.hides_processes, hiding.fault) == ([], True, None)
+        assert (listing.processes, listing.hides_processes) == ([], False)
+
+    def test_a_lost_gpu_is_lost_and_the_other_is_read(self):
+        """Casebook C05."""
+        library, surveyor = self.two_cards()
+        library.gpus[0].error = pynvml.NVML_ERROR_GPU_IS_LOST
+
+        lost, fine = surveyor.look().cards
+
+        assert (lost.fault, fine.fault) == (CardFault.LOST, None)
+        assert lost.uuid == "GPU-a"
+
+    def test_a_gpu_that_is_silently_not_listed_is_blind_then_lost_and_never_absent(self):
+        """Casebook C06."""
+        library, surveyor = self.two_cards()
+        gone = library.gpus.pop()
+        faults = [by_uuid(surveyor.look().cards)["GPU-b"].fault for _ in range(3)]
+        library.gpus.append(gone)
+
+        assert faults == [CardFault.BLIND, CardFault.LOST, CardFault.LOST]
+        assert by_uuid(surveyor.look().cards)["GPU-b"].fault is None
+
+    def test_a_version_mismatch_blinds_every_card_and_says_in_a_sentence_what_mends_it(self):
+        """Casebook C10."""
+        library, surveyor = self.two_cards()
+        library.count_error = library.init = pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH
+
+        survey = surveyor.look()
+
+        assert [card.fault for card in survey.cards] == [CardFault.BLIND] * 2
+        assert survey.problem == (
+            "the NVIDIA driver and its library differ in version (an unattended upgrade?); "
+            "leases are kept, and a restart of the machine, once its jobs are done, mends it"
+        )
+
+    def test_a_timeout_of_the_library_blinds_that_card_alone(self):
+        """Casebook C11."""
+        library, surveyor = self.two_cards()
+        library.gpus[0].error = pynvml.NVML_ERROR_TIMEOUT
+
+        assert [card.fault for card in surveyor.look().cards] == [CardFault.BLIND, None]
+
+    def test_a_call_that_never_returns_blinds_that_card_alone_within_the_deadline(self):
+        """Casebook C11."""
+        library = Library(Gpu("GPU-a"), Gpu("GPU-b", bus="00000000:86:00.0"))
+        surveyor = Surveyor(probe(library, timedelta(seconds=1)), timedelta(seconds=2))
+        surveyor.look()
+        library.gpus[0].hold = threading.Event()
+        surveys = [surveyor.look() for _ in range(2)]
+        library.gpus[0].hold.set()
+
+        assert [[card.fault for card in survey.cards] for survey in surveys] == [[CardFault.BLIND, None]] * 2
+        assert "has not answered" in (surveys[1].cards[0].problem or "")
+
+    def test_a_driver_that_is_not_loaded_is_one_sentence_and_no_card(self):
+        library = Library(A)
+        library.init = pynvml.NVML_ERROR_DRIVER_NOT_LOADED
+
+        survey = Surveyor(probe(library), timedelta(seconds=2)).look()
+
+        assert (survey.provider, survey.cards) == ("none", [])
+        assert survey.problem == (
+            "the NVIDIA driver is installed but not loaded. Everything else works; cards appear by themselves once its "
+            "kernel module is loaded"
+        )
+
+    def test_no_permission_for_a_reading_is_not_reported(self):
+        library, surveyor = self.two_cards()
+        library.gpus[0].temperature = error(pynvml.NVML_ERROR_NO_PERMISSION)
+
+        assert [(card.temperature, card.fault) for card in surveyor.look().cards] == [(None, None), (31, None)]
+
+    def test_no_permission_for_a_whole_gpu_leaves_it_out_and_the_other_is_read(self):
+        library = Library(Gpu("GPU-a", error=pynvml.NVML_ERROR_NO_PERMISSION), B)
+
+        assert [card.uuid for card in read(library)] == ["GPU-b"]
