@@ -122,10 +122,13 @@ create table card (
   failures jsonb not null default '[]' check (jsonb_typeof(failures) = 'array' and jsonb_array_length(failures) <= 8),
   suspicion text check (char_length(suspicion) <= 500),
   suspected_at timestamptz,
+  -- Whether it is to be probed for that once it is clear.
+  awaits_probe boolean not null default false,
   check ((moved_from is null) = (moved_at is null)),
   check (idle_since is not null or not idle_told),
   check (xids_noted_at is not null or noted_xids = '{}'),
-  check ((suspicion is null) = (suspected_at is null))
+  check ((suspicion is null) = (suspected_at is null)),
+  check (suspicion is not null or not awaits_probe)
 ) with (fillfactor = 50);
 create index card_host on card (host_id);
 

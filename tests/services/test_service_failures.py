@@ -10,15 +10,19 @@ from support.lab import Lab, LabHost, lease_of
 from support.rows import Sql, whole_database
 from warploom.domain.breaker import JobFailure, job_failure
 from warploom.domain.cards import CardState, Service
+from warploom.domain.errands import Outcome
 from warploom.domain.events import EventKind, tell
 from warploom.domain.failures import FailureClass
 from warploom.domain.health import Word
+from warploom.domain.identifiers import ErrandId, parse_errand
 from warploom.domain.leases import LeaseState
 from warploom.domain.standings import Standing
 from warploom.domain.tasks import NeedsWish, TaskState
 
 ECC = job_failure("RuntimeError: CUDA error: uncorrectable ECC error encountered")
 PLAIN = job_failure("exit status 1 after 3 s")
+PASSED = Outcome(passed=True, text="32 MiB were copied to its memory and back unchanged")
+FAILED = Outcome(passed=False, text="the copy came back changed")
 
 
 class Bench:
@@ -28,6 +32,7 @@ class Bench:
         self.lab = lab
         self.host = host
         self.clock = clock
+        self.probe: Outcome | None = Outcome(problem="there is no CUDA to try it with")
 
     async def job(
         self, failed: JobFailure | None, device: str = "0", title: str = "train", after: float = 3, **wish: int
@@ -39,7 +44,25 @@ class Bench:
         await self.host.survey()
         answer = await self.lab.app.leases.release(agent, held, failed)
         await self.host.survey()
+        await self._answer_probes()
         return answer.next
+
+    async def probes(self) -> list[ErrandId]:
+        """Return the probes that the host is asked for."""
+        orders = await self.lab.app.hosts.orders("local", 0)
+        return [parse_errand(errand.errand) for errand in orders.errands if errand.probe is not None]
+
+    async def answer(self, outcome: Outcome) -> None:
+        """Let the host say what came of the one probe that it is asked for."""
+        (errand,) = await self.probes()
+        await self.lab.app.errands.answer("local", errand, outcome)
+        await self.host.survey()
+
+    async def _answer_probes(self) -> None:
+        if self.probe is not None:
+            for errand in await self.probes():
+                await self.lab.app.errands.answer("local", errand, self.probe)
+                await self.host.survey()
 
     async def states(self) -> list[CardState]:
         return [lane.state for lane in (await self.lab.app.cards.survey()).hosts[0].cards]
@@ -242,3 +265,43 @@ async def test_a_drained_card_is_quarantined_by_its_failures_too(bench: Bench) -
     await bench.lab.app.cards.drain(await bench.lab.operator(), "0", None, preview=False)
     await bench.lab.app.leases.release(agent, held, ECC)
     assert (await bench.lab.app.cards.survey()).hosts[0].cards[0].service is Service.QUARANTINED
+
+
+class TestProbes:
+    @pytest.fixture
+    async def suspect(self, bench: Bench) -> Bench:
+        """A card on which three different jobs failed at once."""
+        bench.probe = None
+        for title in ("train", "eval", "sweep"):
+            await bench.job(PLAIN, title=title)
+        return bench
+
+    async def test_a_suspect_card_is_probed_once_it_is_clear_and_granted_to_nobody_meanwhile(
+        self, suspect: Bench
+    ) -> None:
+        """Casebook C07, C08: failures that name no hardware take a card out only when it fails a probe too."""
+        agent = await suspect.lab.agent()
+        waiting = await suspect.lab.request(agent)
+        await suspect.host.survey()
+        assert (await suspect.lab.explain(agent, waiting)).state is Standing.QUEUED
+        await suspect.answer(PASSED)
+        assert (await suspect.lab.explain(agent, waiting)).state is Standing.OFFERED
+        assert await suspect.probes() == []
+
+    async def test_one_that_passes_is_suspect_no_more(self, suspect: Bench, sql: Sql) -> None:
+        await suspect.answer(PASSED)
+        assert await sql.fetchval("select count(*) from card where suspicion is not null or failures <> '[]'") == 0
+        assert await suspect.states() == [CardState.FREE, CardState.FREE]
+
+    async def test_one_that_fails_is_out(self, suspect: Bench) -> None:
+        await suspect.answer(FAILED)
+        assert await suspect.states() == [CardState.QUARANTINED, CardState.FREE]
+
+    async def test_it_is_asked_for_only_once_also_where_nothing_came_of_it(self, suspect: Bench, sql: Sql) -> None:
+        """Casebook C55."""
+        await suspect.answer(Outcome(problem="there is no CUDA to try it with"))
+        for _ in range(3):
+            await suspect.host.survey()
+            await suspect.lab.duties()
+        assert await sql.fetchval("select count(*) from errand") == 1
+        assert [check.word for check in await suspect.lab.app.health.doctor() if check.name == "local/0"] == [Word.WARN]

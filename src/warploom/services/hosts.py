@@ -31,6 +31,7 @@ from warploom.services.breaker import break_faulty, weigh_xids
 from warploom.services.changes import Change, Changes, host_topic, repeated
 from warploom.services.errands import take_errands
 from warploom.services.grants import GrantTimes, Round, grant_possible
+from warploom.services.probes import probe_suspects
 from warploom.services.queues import widen_queues
 from warploom.services.reminders import remind_idle, remind_lost
 from warploom.store import cards as card_store
@@ -48,6 +49,12 @@ class _Judged:
     processes: list[OwnedProcess]
     judgement: Judgement
     remembered: RememberedCard | None
+
+    @property
+    def is_clear_suspect(self) -> bool:
+        """Whether it is clear, and to be probed because jobs failed on it."""
+        is_suspect = self.remembered is not None and self.remembered.awaits_probe
+        return is_suspect and self.judgement.condition is Condition.CLEAR
 
     @property
     def rules(self) -> CardRules:
@@ -87,6 +94,9 @@ class HostService:
             xids = {ids[each.fact.uuid][0]: each.fact.xids for each in judged if each.fact.xids}
             if xids:
                 await weigh_xids(change, saved.host, xids, saved.now)
+            suspects = {ids[each.fact.uuid][0] for each in judged if each.is_clear_suspect}
+            if suspects:
+                await probe_suspects(change, saved.host, suspects)
             if any(is_new for _, is_new in ids.values()):
                 await widen_queues(change.conn, await card_store.read_cards(change.conn))
             if any(each.judgement.idle_since for each in judged):

@@ -5,7 +5,8 @@ from warploom.domain.cards import Condition, KnownCard, Service
 from warploom.domain.errands import LAPSE_TIME, ErrandAnswer, ErrandKind, Outcome, tell_outcome
 from warploom.domain.errors import NotFound, NotReady, Taken
 from warploom.domain.events import EventKind
-from warploom.domain.identifiers import CardId, ErrandId, errand_name, lease_name
+from warploom.domain.identifiers import CardId, ErrandId, HostId, errand_name, lease_name
+from warploom.domain.messages import WARPLOOM
 from warploom.domain.reasons import blocker
 from warploom.domain.sessions import Actor
 from warploom.domain.texts import REASON_LIMIT, cut_line, optional_line
@@ -14,6 +15,7 @@ from warploom.services.breaker import keep_out
 from warploom.services.changes import Change
 from warploom.services.kills import same_errand
 from warploom.services.sessions import require
+from warploom.store import breaker as breaker_store
 from warploom.store import cards as card_store
 from warploom.store import errands as errand_store
 from warploom.store import queues as queue_store
@@ -64,6 +66,14 @@ async def request_probe(change: Change, card: KnownCard, asked_by: str, reason: 
     return asked
 
 
+async def probe_suspects(change: Change, host: HostId, suspects: set[CardId]) -> None:
+    """Have these suspect cards probed, once for each suspicion; the caller has locked the host's cards."""
+    for card in await card_store.read_cards(change.conn, [host]):
+        is_wanted = card.card in suspects and card.holder is None and card.service is not Service.QUARANTINED
+        if is_wanted and await breaker_store.note_probe(change.conn, card.card):
+            await request_probe(change, card, WARPLOOM, card.suspicion)
+
+
 async def finish_probe(change: Change, errand: KnownErrand, outcome: Outcome) -> str:
     """Keep a card out, or give it back, by what came of its probe; say which. The caller has locked the cards of the host."""
     assert errand.card is not None
@@ -78,6 +88,7 @@ async def finish_probe(change: Change, errand: KnownErrand, outcome: Outcome) ->
 
 
 async def _give_back(change: Change, card: KnownCard, errand: KnownErrand, _outcome: Outcome) -> str:
+    await breaker_store.trust(change.conn, card.card)
     if card.service is not Service.QUARANTINED:
         return f"{card.name} is as it was: {_standing(card)}."
     errors = await card_store.unexcused_errors(change.conn, card.card)

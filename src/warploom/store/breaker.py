@@ -38,8 +38,17 @@ _FAILURES: Final[LiteralString] = "select id, failures from card where id = any(
 _KEEP: Final[LiteralString] = "update card set failures = $2 where id = $1"
 
 _SUSPECT: Final[LiteralString] = """
-update card set suspicion = $2, suspected_at = clock_now()
+update card set suspicion = $2, suspected_at = clock_now(), awaits_probe = true
 where id = $1 and suspicion is null and service <> 'quarantined'
+returning id
+"""
+
+
+_ASK: Final[LiteralString] = "update card set awaits_probe = false where id = $1 and awaits_probe returning id"
+
+_TRUST: Final[LiteralString] = """
+update card set failures = '[]', suspicion = null, suspected_at = null, awaits_probe = false
+where id = $1 and (suspicion is not null or failures <> '[]')
 returning id
 """
 
@@ -69,6 +78,16 @@ async def keep_failures(conn: Connection, card: CardId, failures: Sequence[CardF
 async def suspect(conn: Connection, card: CardId, evidence: str) -> bool:
     """Note that a card is suspect; False when it was so already, or is out of service for its faults."""
     return await conn.fetchval(_SUSPECT, card, evidence) is not None
+
+
+async def note_probe(conn: Connection, card: CardId) -> bool:
+    """Note that a suspect card is being probed; False when it was not to be."""
+    return await conn.fetchval(_ASK, card) is not None
+
+
+async def trust(conn: Connection, card: CardId) -> None:
+    """Forget the failures of a card that has shown that it works."""
+    await conn.execute(_TRUST, card)
 
 
 def _failure(entry: dict[str, Any]) -> CardFailure:

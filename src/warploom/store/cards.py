@@ -61,7 +61,7 @@ returning id
 _CLEAR: Final[LiteralString] = """
 update card
 set service = 'in_service', service_reason = null, service_since = clock_now(), ecc_excused = coalesce(ecc_errors, ecc_excused),
-  failures = '[]', suspicion = null, suspected_at = null
+  failures = '[]', suspicion = null, suspected_at = null, awaits_probe = false
 where id = $1 and service = 'quarantined'
 returning id
 """

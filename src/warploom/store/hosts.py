@@ -58,7 +58,7 @@ returning id, uuid, (xmax = 0) as is_new
 _REMEMBERED: Final[LiteralString] = """
 select card.uuid, card.condition::text, card.condition_since, card.baseline_mib, card.quiet_until, card.idle_since,
   exists (select from lease_card where lease_card.card_id = card.id and lease_card.live) as has_live_lease,
-  exists (select from errand where errand.card_id = card.id and errand.is_open) as is_probed,
+  exists (select from errand where errand.card_id = card.id and errand.is_open) as is_probed, card.awaits_probe,
   card.index, card.model, card.memory_mib, card.processes, card.parent_uuid, card.weight, card.ignored
 from card
 where card.host_id = $1
@@ -133,6 +133,7 @@ class RememberedCard:
     memory_mib: int
     rules: CardRules
     parent_uuid: str | None = None
+    awaits_probe: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +183,7 @@ async def remembered_cards(conn: Connection, host: HostId) -> dict[str, Remember
             row["memory_mib"],
             CardRules(row["weight"], row["ignored"]),
             row["parent_uuid"],
+            row["awaits_probe"],
         )
         for row in rows
     }

@@ -112,7 +112,8 @@ with ended as (
     service_since = case when service = 'draining' then clock_now() else service_since end,
     failures = case when $10 then '[]' else card.failures end,
     suspicion = case when $10 then null else card.suspicion end,
-    suspected_at = case when $10 then null else card.suspected_at end
+    suspected_at = case when $10 then null else card.suspected_at end,
+    awaits_probe = card.awaits_probe and not $10
   from ended
   join lease_card on lease_card.lease_id = ended.id
   where card.id = lease_card.card_id
