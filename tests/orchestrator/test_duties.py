@@ -150,6 +150,15 @@ async def test_a_leader_that_died_is_followed_once_its_time_is_up(lab: Lab, cloc
     assert (leader.holder, leader.is_current) == ("one", True)
 
 
+async def test_a_leader_that_died_before_the_clock_was_set_back_is_followed_at_once(lab: Lab, clock: Clock) -> None:
+    async with lab.app.database.connection() as conn:
+        assert await take_lead(conn, LEADER, "one", LEAD_TIME)
+        clock.advance(seconds=-5)
+        assert not await take_lead(conn, LEADER, "two", LEAD_TIME)
+        clock.advance(hours=-1)
+        assert await take_lead(conn, LEADER, "two", LEAD_TIME)
+
+
 async def test_twenty_servers_that_want_to_lead_at_once_have_one_leader(lab: Lab) -> None:
     async def try_to_lead(name: str) -> bool:
         async with lab.app.database.connection() as conn:

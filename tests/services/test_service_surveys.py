@@ -232,6 +232,39 @@ async def test_nothing_is_granted_on_a_survey_older_than_two_intervals(lab: Lab,
     assert (await lab.explain(await lab.agent(), waiting)).state is Standing.OFFERED
 
 
+async def test_nothing_is_granted_on_a_survey_from_before_the_clock_was_set_back(lab: Lab, clock: Clock) -> None:
+    host = await lab.host(interval=2.0)
+    clock.advance(minutes=-10)
+    waiting = await lab.request(await lab.agent())
+    assert waiting.state is Standing.QUEUED
+    await host.survey()
+    assert (await lab.explain(await lab.agent(), waiting)).state is Standing.OFFERED
+
+
+async def test_a_card_that_settles_is_not_held_up_by_a_clock_that_is_set_back(lab: Lab, clock: Clock) -> None:
+    host, holder, lease, waiting = await a_waiter_behind_a_holder(lab)
+    await lab.app.leases.release(holder, lease)
+    clock.advance(hours=-1)
+    await host.survey(age_seconds=30.0)
+    assert (await lab.explain(holder, waiting)).state is Standing.QUEUED
+    await host.survey()
+    assert (await lab.explain(holder, waiting)).state is Standing.OFFERED
+
+
+async def test_a_quiet_time_is_no_longer_after_the_clock_was_set_back(lab: Lab, clock: Clock) -> None:
+    host = await lab.host(interval=600)
+    host.run(0)
+    await host.survey()
+    waiting = await lab.request(await lab.agent())
+    host.end(0)
+    clock.advance(hours=-1)
+    await host.survey()
+    assert (await lab.explain(await lab.agent(), waiting)).state is Standing.QUEUED
+    clock.advance(seconds=121)
+    await host.survey()
+    assert (await lab.explain(await lab.agent(), waiting)).state is Standing.OFFERED
+
+
 async def test_a_silent_host_grants_nothing_to_the_orchestrator_either(lab: Lab, clock: Clock) -> None:
     host, holder, lease, waiting = await a_waiter_behind_a_holder(lab)
     host.interval = 2.0

@@ -236,7 +236,7 @@ class KnownCard:
     condition_detail: str | None
     observed_at: datetime
     is_fresh: bool
-    """Whether it was observed within two survey intervals."""
+    """Whether it was observed within two survey intervals; what lies further ahead was observed before the clock was set back."""
     used_mib: int | None
     utilisation: int | None
     processes: list[ProcessView]

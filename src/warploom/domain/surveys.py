@@ -1,6 +1,6 @@
 """What one look at a card means: whose each process is, and what condition the card is in."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from warploom.domain.cards import Condition, Owner
@@ -91,6 +91,15 @@ class Remembered:
     """The sessions that were on it without a lease."""
     is_probed: bool = False
     """Whether a probe of it was asked for and is not answered yet."""
+
+    def as_of(self, now: datetime, rules: "SurveyRules") -> "Remembered":
+        """Return it with no time that has yet to come: a clock that is set back makes no card wait for it to catch up."""
+        return replace(
+            self,
+            since=min(self.since, now),
+            quiet_until=None if self.quiet_until is None else min(self.quiet_until, now + rules.foreign_quiet),
+            idle_since=None if self.idle_since is None else min(self.idle_since, now),
+        )
 
 
 @dataclass(frozen=True, slots=True)

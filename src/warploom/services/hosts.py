@@ -149,9 +149,9 @@ class HostService:
         for fact in facts:
             owned = [attribute(process, fact.uuid, leases, sessions) for process in fact.processes]
             remembered = known.get(fact.uuid)
-            before = remembered.before if remembered else _unknown(saved.now)
+            before = remembered.before.as_of(saved.now, rules) if remembered else _unknown(saved.now)
             judgement = judge(fact, owned, before, saved.now, rules)
-            if before.condition is Condition.SETTLING and before.since > seen_at:
+            if before.condition is Condition.SETTLING and before.since >= seen_at:
                 judgement = replace(judgement, condition=before.condition, since=before.since)
             judged.append(_Judged(fact, owned, judgement, remembered))
         ghosts = [each.fact.uuid for each in judged if each.judgement.condition is Condition.GHOST]

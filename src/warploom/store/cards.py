@@ -17,7 +17,8 @@ _READ: Final[LiteralString] = """
 select card.id, card.host_id, host.name as host, card.index, card.uuid, card.model, card.memory_mib,
   card.service::text, card.service_reason, card.service_since,
   card.condition::text, card.condition_since, card.condition_detail, card.observed_at,
-  card.observed_at >= clock_now() - 2 * make_interval(secs => host.survey_seconds) as is_fresh,
+  card.observed_at between clock_now() - 2 * make_interval(secs => host.survey_seconds)
+    and clock_now() + 2 * make_interval(secs => host.survey_seconds) as is_fresh,
   card.used_mib, card.utilisation, card.processes, host.capabilities, card.moved_from, card.moved_at, card.idle_since, card.read_at,
   card.suspicion, card.suspected_at,
   card.pci_bus_id, card.parent_uuid, card.weight, card.ignored, card.hides_processes,

@@ -13,6 +13,7 @@ on conflict (name) do update
 set holder = excluded.holder, expires_at = excluded.expires_at,
   taken_at = case when leader.holder = excluded.holder then leader.taken_at else excluded.taken_at end
 where leader.holder = excluded.holder or leader.expires_at <= clock_now()
+  or leader.expires_at > clock_now() + 2 * $3::interval
 returning holder
 """
 
@@ -31,7 +32,10 @@ class Leader:
 
 
 async def take_lead(conn: Connection, name: str, holder: str, span: timedelta) -> bool:
-    """Become or stay the leader for `span`; False while somebody else is."""
+    """Become or stay the leader for `span`; False while somebody else is.
+
+    A lead that has more than twice that left was taken before the clock was set back, and its leader may be long gone.
+    """
     return await conn.fetchval(_TAKE, name, holder, span) is not None
 
 
