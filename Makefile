@@ -13,7 +13,7 @@ PYTHON := $(shell for name in python3 python3.14 python3.13 python3.12 python3.1
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format serve bench lock clean
+.PHONY: help setup demo test faults check format serve bench lock clean
 .NOTPARALLEL:
 
 help: ## Show the targets
@@ -62,6 +62,11 @@ demo: $(STAMP) ## Two agents share two fake cards, for real, in under a minute
 
 test: $(DEV_STAMP) ## Run every test on a real Postgres and a real Valkey (ARGS="-k wait")
 	$(BIN)/python -m pytest $(ARGS)
+
+STEPS ?= 300
+
+faults: $(DEV_STAMP) ## Draw faults by chance against a whole stack (STEPS=5000 SEED=7)
+	PYTHONPATH=tests $(BIN)/python -m faults $(STEPS) $(SEED)
 
 check: $(DEV_STAMP) ## Format, lint, types, layers, freshness of the reference
 	$(BIN)/ruff format --check .

@@ -28,7 +28,7 @@ from warploom.host.fake_cards import FakeCards
 
 
 class LocalStack:
-    """One home with two fake cards."""
+    """One home with two fake cards, or as many as `fake_gpus` says."""
 
     def __init__(self, home: Path, **settings: object) -> None:
         port = free_port("127.0.0.1", 0)
@@ -80,9 +80,10 @@ class LocalStack:
         return next(lane for lane in self.anybody.get("/rack")["hosts"][0]["cards"] if lane["index"] == card)
 
     def until_clear(self) -> None:
-        """Wait until both cards are free: what a test ended must come back."""
+        """Wait until every card is free: what a test ended must come back."""
         eventually(lambda: len(self.anybody.get("/rack")["hosts"]) == 1)
-        eventually(lambda: [self.lane(card)["state"] for card in (0, 1)] == ["free", "free"])
+        count = self.settings.fake_gpus
+        eventually(lambda: [self.lane(card)["state"] for card in range(count)] == ["free"] * count)
 
     def clear(self) -> None:
         """End by SQL whatever a test before this one left when it failed."""

@@ -16,7 +16,7 @@ from warploom.store import migrations
 TEMPLATE = "warploom_template"
 T = TypeVar("T")
 
-_MOVABLE_CLOCK = """
+MOVABLE_CLOCK = """
 create table if not exists moved_clock (by interval not null);
 create or replace function clock_now() returns timestamptz
 language sql stable
@@ -77,7 +77,7 @@ class Clock:
     def __init__(self, postgres: Postgres, url: str) -> None:
         self._postgres = postgres
         self._conn: Any = postgres.run(asyncpg.connect(url))
-        postgres.run(self._conn.execute(_MOVABLE_CLOCK))
+        postgres.run(self._conn.execute(MOVABLE_CLOCK))
 
     def advance(self, **span: float) -> None:
         """Move on by a span, as in `advance(minutes=3)`."""

@@ -1,0 +1,18 @@
+"""One fault run, told line by line."""
+
+import random
+import sys
+
+
+def main(arguments: list[str]) -> int:
+    """Run it; 1 when anything was wrong."""
+    from faults.run import run_faults
+
+    steps = int(arguments[0]) if arguments else 300
+    seed = int(arguments[1]) if len(arguments) > 1 else random.randrange(10**6)
+    outcome = run_faults(seed, steps, lambda line: print(line, flush=True))
+    return 0 if outcome.is_good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
