@@ -11,7 +11,7 @@ create type task_state as enum (
 create type task_kind as enum ('work', 'gpu', 'job', 'barrier', 'epic', 'idea', 'question', 'skill', 'land');
 create type lease_state as enum ('offered', 'active', 'ended');
 create type lease_end as enum (
-  'released', 'expired', 'lapsed', 'withdrawn', 'done', 'failed', 'escalated', 'reset', 'cancelled'
+  'released', 'expired', 'lapsed', 'withdrawn', 'done', 'failed', 'escalated', 'reset', 'cancelled', 'forced'
 );
 create type failure_class as enum ('unknown', 'user_error', 'infra', 'oom_device', 'oom_host', 'interrupted');
 create type env_style as enum ('uuid', 'index');

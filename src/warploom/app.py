@@ -23,6 +23,7 @@ from warploom.services.hosts import HostService
 from warploom.services.leases import LeaseService, OfferRules
 from warploom.services.messages import MessageService
 from warploom.services.projects import ProjectService
+from warploom.services.releases import ReleaseService
 from warploom.services.repairs import RepairService
 from warploom.services.reservations import ReservationService
 from warploom.services.sessions import SessionService
@@ -49,6 +50,7 @@ class App:
     reservations: ReservationService
     hosts: HostService
     errands: ErrandService
+    releases: ReleaseService
     tasks: TaskService
     claims: ClaimService
     repairs: RepairService
@@ -105,6 +107,7 @@ def build_app(settings: Settings, url: str | None = None) -> App:
         reservations=reservations,
         hosts=hosts,
         errands=errands,
+        releases=ReleaseService(changes, leases),
         tasks=tasks,
         claims=ClaimService(changes, leases, tickets, attempts),
         repairs=repairs,

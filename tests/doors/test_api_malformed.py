@@ -60,6 +60,7 @@ def test_what_is_no_lease(agent: Caller, text: str) -> None:
         "extend": {"minutes": 5, "reason": "x"},
         "report": {"step": 1},
         "kill": {"reason": "x"},
+        "force-release": {"reason": "x"},
     }
     for verb, body in bodies.items():
         answer = agent.http.post(f"/api/v1/leases/{text}/{verb}", json=body)
@@ -113,7 +114,11 @@ ENDS: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "body"), ENDS, ids=[name for name, _ in ENDS])
-def test_processes_are_not_ended_for(agent: Caller, name: str, body: dict[str, Any]) -> None:
+def test_nothing_of_a_lease_is_ended_for(agent: Caller, name: str, body: dict[str, Any]) -> None:
+    if "reason" not in name:
+        refused(agent.http.post("/api/v1/leases/L-1/kill", json=body), 422, "malformed")
+        return
+    refused(agent.http.post("/api/v1/leases/L-1/force-release", json=body), 422, "malformed")
     refused(agent.http.post("/api/v1/leases/L-1/kill", json=body), 422, "malformed")
 
 

@@ -72,6 +72,7 @@ GET /api/v1/reservations
 POST /api/v1/reservations
 DELETE /api/v1/reservations/{reservation}
 POST /api/v1/leases/{lease}/kill
+POST /api/v1/leases/{lease}/force-release
 GET /api/v1/errands/{errand}
 POST /api/v1/cards/{host}/{index}/probe
 POST /api/v1/hosts/{host}/errands/{errand}

@@ -66,6 +66,7 @@ COMMANDS: dict[str, str] = {
     "reserve": "reservations",
     "reservations": "reservations",
     "unreserve": "reservations",
+    "force-release": "releases",
     "kill": "errands",
     "probe": "errands",
     "serve": "serve",

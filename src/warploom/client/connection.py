@@ -10,6 +10,7 @@ from warploom.client.holder import HolderClient
 from warploom.client.hosts import HostCalls
 from warploom.client.messages import MessageCalls
 from warploom.client.projects import ProjectCalls
+from warploom.client.releases import ReleaseCalls
 from warploom.client.repairs import RepairCalls
 from warploom.client.reservations import ReservationCalls
 from warploom.client.sessions import SessionCalls
@@ -29,6 +30,7 @@ class Client(
     ReservationCalls,
     HostCalls,
     ErrandCalls,
+    ReleaseCalls,
     EventCalls,
     HealthCalls,
 ):

@@ -21,6 +21,7 @@ class EventKind(StrEnum):
     LEASE_EXPIRED = "lease.expired"
     LEASE_LAPSED = "lease.lapsed"
     LEASE_WITHDRAWN = "lease.withdrawn"
+    LEASE_FORCED = "lease.forced"
     LEASE_KILL_ASKED = "lease.kill_asked"
     LEASE_KILLED = "lease.killed"
     TASK_CREATED = "task.created"
@@ -85,6 +86,7 @@ SENTENCES: dict[EventKind, str] = {
     EventKind.LEASE_EXPIRED: "the lease of {agent} on {cards} expired in silence",
     EventKind.LEASE_LAPSED: "the offer of {cards} to {agent} lapsed",
     EventKind.LEASE_WITHDRAWN: "{agent} gave the offer of {cards} back",
+    EventKind.LEASE_FORCED: "{by} ended {lease} of {agent} on {cards}: {reason}",
     EventKind.LEASE_KILL_ASKED: "{agent} has {host} end the processes of {lease} ({holder}) on {cards}: {reason}",
     EventKind.LEASE_KILLED: "{host} on the processes of {lease} ({holder}): {result}",
     EventKind.TASK_CREATED: "{agent} created '{title}'",

@@ -43,6 +43,7 @@ class LeaseEnd(StrEnum):
     ESCALATED = "escalated"
     RESET = "reset"
     CANCELLED = "cancelled"
+    FORCED = "forced"
 
 
 END_SENTENCES: dict[LeaseEnd, str] = {
@@ -55,6 +56,7 @@ END_SENTENCES: dict[LeaseEnd, str] = {
     LeaseEnd.ESCALATED: "its holder asked for help",
     LeaseEnd.RESET: "its task was given back to be claimed again",
     LeaseEnd.CANCELLED: "its task was cancelled",
+    LeaseEnd.FORCED: "an operator ended it",
 }
 
 
@@ -233,6 +235,17 @@ class LeaseAnswer:
     free_in: str | None = None
     eta_source: str | None = None
     notices: list[str] = field(default_factory=list[str])
+
+
+@dataclass(frozen=True, slots=True)
+class ForcedAnswer:
+    """What ending somebody's lease does, or would do when `done` is false."""
+
+    lease: str
+    ticket: str
+    cards: list[str]
+    done: bool
+    consequences: list[str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Body
 
 from warploom.domain.breaker import read_job_failure
 from warploom.domain.identifiers import parse_lease
-from warploom.domain.leases import LeaseAnswer
+from warploom.domain.leases import ForcedAnswer, LeaseAnswer
 from warploom.web.callers import NamedActor, TheActor, TheApp
 
 router = APIRouter(prefix="/leases", tags=["leases"])
@@ -54,3 +54,15 @@ async def release(
     """Give the cards back, with the error where the job failed, or keeping a place behind the first who waits; twice is success."""
     failed = read_job_failure(error, failure)
     return await app.leases.release(actor, parse_lease(lease), failed, keeps_place=keep_place)
+
+
+@router.post("/{lease}/force-release")
+async def force_release(
+    lease: str,
+    app: TheApp,
+    actor: TheActor,
+    reason: Annotated[str, Body()],
+    preview: Annotated[bool, Body()] = False,
+) -> ForcedAnswer:
+    """End the record of somebody's lease as an operator; with `preview` only say what would happen."""
+    return await app.releases.force(actor, parse_lease(lease), reason, preview=preview)
