@@ -186,5 +186,5 @@ def _fix(state: CardState) -> str | None:
         CardState.BLIND: "Reboot the host or reload its driver once its jobs are done; leases are kept.",
         CardState.UNSEEN: "Start the host agent there with `warploom up`.",
         CardState.DRAINED: "`warploom undrain` puts it back in service.",
-        CardState.QUARANTINED: "Look at its evidence; once it is mended, `warploom probe` tries it, and `warploom clear` puts it back untried.",
+        CardState.QUARANTINED: "Look at its evidence. `warploom probe` tries the card; `warploom clear` puts it back untried.",
     }.get(state)
