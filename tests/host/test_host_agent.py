@@ -44,6 +44,15 @@ class OddProbe:
         return Proof(True, uuid)
 
 
+class SlowLog(logging.Handler):
+    """A log that takes its time to write a line, as a full disk may."""
+
+    SECONDS = 0.3
+
+    def emit(self, record: logging.LogRecord) -> None:
+        threading.Event().wait(self.SECONDS)
+
+
 @pytest.fixture
 def server() -> Iterator[SurveyServer]:
     server = SurveyServer()
@@ -91,6 +100,18 @@ class TestSurveys:
         assert survey.interval_seconds == 0.05
         assert survey.clock is not None
         assert survey.age_seconds >= 0
+
+    def test_what_delays_the_telling_makes_a_look_older(self, server, start, probe):
+        slow = SlowLog(logging.INFO)
+        log = logging.getLogger("warploom.host.agent")
+        log.addHandler(slow)
+        log.setLevel(logging.INFO)
+        try:
+            start(probe, NEVER)
+            assert server.await_surveys(1)[0].age_seconds >= SlowLog.SECONDS
+        finally:
+            log.removeHandler(slow)
+            log.setLevel(logging.NOTSET)
 
     def test_it_tells_of_a_process_as_soon_as_it_is_there(self, server, start, probe, train):
         start(probe)

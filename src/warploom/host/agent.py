@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 
 from warploom.client.pauses import pause_before
@@ -13,7 +14,7 @@ from warploom.domain.hosts import Survey, SurveyAnswer
 from warploom.domain.texts import spoken_list, spoken_memory
 from warploom.host.errands import Errands
 from warploom.host.link import Link
-from warploom.host.survey import Surveyor
+from warploom.host.survey import Surveyor, uptime
 
 log = logging.getLogger(__name__)
 
@@ -125,9 +126,12 @@ class HostAgent:
 
     def _look_and_tell(self) -> float:
         """Make one survey and return the seconds until the next."""
-        survey = self._surveyor.look()
+        began_at, survey = uptime(), self._surveyor.look()
         self._log_changes(survey)
-        answer = self._link.call("survey", lambda server: server.survey(self._host, survey))
+        # Whatever came between the look and the telling, the machine's sleep included, makes it older.
+        answer = self._link.call(
+            "survey", lambda server: server.survey(self._host, replace(survey, age_seconds=uptime() - began_at))
+        )
         if answer is None:
             self._refused_surveys += 1
             return pause_before(self._refused_surveys)

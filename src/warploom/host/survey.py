@@ -20,6 +20,11 @@ _PROBLEM_LIMIT = 400
 _VERSION = version("warploom")
 
 
+def uptime() -> float:
+    """Return seconds on a clock that never goes back and, where the system has one, goes on while the machine sleeps."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 @dataclass(frozen=True, slots=True)
 class Surveyor:
     """Makes surveys of one host; `interval` is how often it means to."""
@@ -33,7 +38,7 @@ class Surveyor:
 
     def look(self) -> Survey:
         """Look at every card once. A missing provider is a survey too, without cards."""
-        began_at = time.monotonic()
+        began_at = uptime()
         try:
             provider, reading = self.probe.describe(), self.probe.read()
         except ProviderMissing as missing:
@@ -50,6 +55,6 @@ class Surveyor:
             cards=cards,
             problem=None if problem is None else problem[:_PROBLEM_LIMIT],
             clock=time.time(),
-            age_seconds=time.monotonic() - began_at,
+            age_seconds=uptime() - began_at,
             limits=[*(without_unread(self.limits) if provider is _NO_PROVIDER else self.limits)],
         )
