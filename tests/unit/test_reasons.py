@@ -165,7 +165,7 @@ def test_every_card_that_cannot_be_granted_says_why_in_one_line() -> None:
         ({"service": Service.DRAINED, "service_reason": "new fan"}, "local/0 is drained by an operator: new fan"),
         (
             {"condition": Condition.SETTLING, "condition_detail": "2 GiB still in use"},
-            "local/0 was released and is waiting to be observed clear: 2 GiB still in use",
+            "local/0 is waiting to be observed clear: 2 GiB still in use",
         ),
         (
             {"condition": Condition.FOREIGN, "condition_detail": "sd (user eve)"},

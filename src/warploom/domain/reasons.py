@@ -181,7 +181,7 @@ def _say_fault(card: KnownCard, now: datetime) -> str:
 
 
 def _say_settling(card: KnownCard, _now: datetime) -> str:
-    return f"{card.name} was released and is waiting to be observed clear{_detail(card)}"
+    return f"{card.name} is waiting to be observed clear{_detail(card)}"
 
 
 _SAYINGS = {

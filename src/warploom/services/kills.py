@@ -21,6 +21,7 @@ from warploom.domain.messages import WARPLOOM
 from warploom.domain.sessions import Actor
 from warploom.domain.texts import REASON_LIMIT, one_line, spoken_list
 from warploom.services.changes import Change, names
+from warploom.services.endings import tell_lease
 from warploom.store import cards as card_store
 from warploom.store import errands as errand_store
 from warploom.store import leases as lease_store
@@ -176,13 +177,4 @@ def _require_operator(actor: Actor, held: Lease) -> None:
 
 def _tell(change: Change, kind: EventKind, held: Lease, facts: dict[str, str]) -> None:
     told = {"holder": held.agent_name, "lease": lease_name(held.lease), "cards": names(held.card_names)}
-    change.tell(
-        kind,
-        told | facts,
-        project=held.project,
-        task=held.task,
-        lease=held.lease,
-        session=held.session,
-        host=held.hosts[0] if held.hosts else None,
-        cards=held.cards,
-    )
+    tell_lease(change, kind, held, told | facts)

@@ -1,17 +1,14 @@
 """Leases: accept, extend, report, release; every write names its lease and changes nothing once that is lost."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from warploom.domain.breaker import BreakerRules, JobFailure
 from warploom.domain.callers import Role
-from warploom.domain.cards import KnownCard
 from warploom.domain.errors import LeaseLost, MalformedInput, NotFound, NotReady, NotYours
 from warploom.domain.etas import next_pace, run_end, show_eta
 from warploom.domain.events import EventKind
-from warploom.domain.failures import FailureClass, is_worth_trying
-from warploom.domain.identifiers import CardId, LeaseId, TaskId, lease_name, ticket_name
+from warploom.domain.identifiers import LeaseId, TaskId, lease_name, ticket_name
 from warploom.domain.leases import (
     LONGEST_RUN,
     LeaseAnswer,
@@ -26,11 +23,21 @@ from warploom.domain.reservations import spoken_window
 from warploom.domain.sessions import Actor
 from warploom.domain.tasks import TaskKind, TaskState
 from warploom.domain.texts import REASON_LIMIT, one_line, spoken_duration, spoken_list
-from warploom.domain.tickets import CardNeed, room_for
 from warploom.services.breaker import weigh_failure
-from warploom.services.changes import Change, Changes, names, repeated
+from warploom.services.changes import Change, Changes, repeated
+from warploom.services.endings import (
+    after_release,
+    expiry_ending,
+    facts_of,
+    name_lease,
+    release_ending,
+    say_again,
+    tell_expiry,
+    tell_failure,
+    tell_lease,
+)
 from warploom.services.grants import GrantTimes, Round, grant_possible
-from warploom.store import cards as card_store
+from warploom.services.queues import requeue
 from warploom.store import claims as claim_store
 from warploom.store import leases as lease_store
 from warploom.store import queues as queue_store
@@ -40,8 +47,6 @@ from warploom.store import tasks as task_store
 from warploom.store import tickets as ticket_store
 from warploom.store.database import Connection
 from warploom.store.leases import Ended, Ending, Lease
-from warploom.store.tasks import Task
-from warploom.store.tickets import Ticket
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +84,8 @@ class LeaseService:
             if start + by > held.now + LONGEST_RUN:
                 raise MalformedInput("That would end more than sixty days from now.", "Extend by less.")
             await lease_store.extend_lease(change.conn, lease, by)
-            facts = _facts(held) | {"minutes": f"{minutes:g}", "reason": why}
-            _tell(change, EventKind.LEASE_EXTENDED, held, facts)
+            facts = facts_of(held) | {"minutes": f"{minutes:g}", "reason": why}
+            tell_lease(change, EventKind.LEASE_EXTENDED, held, facts)
             held = await _get(change.conn, lease)
             into = await _run_into(change.conn, held)
         return _answer(held, f"Those who wait see the new end.{into}")
@@ -117,13 +122,13 @@ class LeaseService:
                     raise await _lost(change.conn, lease)
                 return _answer(held, "It was released already; nothing to do.")
             behind = await queue_store.last_of_firsts(change.conn, held.cards) if keeps_place else None
-            ended = await self._end(change, held, _release(held, failed, waits_on=behind is not None))
+            ended = await self._end(change, held, release_ending(held, failed, waits_on=behind is not None))
             place = None if behind is None else await self._stand_behind(change, held, behind)
             if failed and place is None:
-                _tell_failure(change, held, failed)
+                tell_failure(change, held, failed)
         released = replace(held, state=LeaseState.ENDED)
         became = ended.verdicts if ended else []
-        return _answer(released, " ".join([*became, _after_release(held, place, keeps_place=keeps_place)]))
+        return _answer(released, " ".join([*became, after_release(held, place, keeps_place=keeps_place)]))
 
     @repeated
     async def expire(self, lease: LeaseId) -> bool:
@@ -139,11 +144,11 @@ class LeaseService:
                 await task_store.lock_graph(change.conn, held.project)
             await lease_store.lock_cards_of(change.conn, lease)
             held = await _get(change.conn, lease)
-            ending = _expiry(held, f"its lease expired {silence}")
+            ending = expiry_ending(held, f"its lease expired {silence}")
             if await self._end(change, held, ending) is None:
                 return False
-            _tell_expiry(change, held, ending)
-            text = f"your lease {_named(held)} ended {silence}; {_again(held, ending)}"
+            tell_expiry(change, held, ending)
+            text = f"your lease {name_lease(held)} ended {silence}; {say_again(held, ending)}"
             await session_store.send_notice(change.conn, held.session, WARPLOOM, text)
             return True
 
@@ -210,28 +215,28 @@ class LeaseService:
         return await _lost(conn, lease)
 
     async def _back_in_queue(self, change: Change, held: Lease, missed: int) -> None:
-        text = f"you missed the offer {_named(held)}"
+        text = f"you missed the offer {name_lease(held)}"
         if missed >= self._offers.missed and held.kind is not TaskKind.GPU:
             await claim_store.return_task(change.conn, held.task)
-            facts = _facts(held) | {"reason": f"{held.agent_name} missed {missed} offers of its cards"}
-            _tell(change, EventKind.TASK_RETURNED, held, facts)
+            facts = facts_of(held) | {"reason": f"{held.agent_name} missed {missed} offers of its cards"}
+            tell_lease(change, EventKind.TASK_RETURNED, held, facts)
             text += "; anybody may claim its task again"
         elif missed >= self._offers.missed:
             outcome = f"parked after {missed} missed offers"
             await ticket_store.park_ticket(change.conn, held.task, outcome)
-            facts = _facts(held) | {"missed": str(missed)}
-            _tell(change, EventKind.TICKET_PARKED, held, facts)
+            facts = facts_of(held) | {"missed": str(missed)}
+            tell_lease(change, EventKind.TICKET_PARKED, held, facts)
             text += f"; it is parked: `warploom wait {ticket_name(held.task)}` puts it back at its original age"
         else:
-            await requeue(change.conn, held)
+            await requeue(change.conn, held.task)
             text += "; it is back in the queue at its original age"
         await session_store.send_notice(change.conn, held.session, WARPLOOM, text)
 
     async def _stand_behind(self, change: Change, held: Lease, behind: datetime) -> int:
         """Let the ticket of a lease that was just released wait on behind the first in line, and return its place."""
         await ticket_store.stand_behind(change.conn, held.task, behind)
-        await requeue(change.conn, held)
-        _tell(change, EventKind.TICKET_YIELDED, held, _facts(held))
+        await requeue(change.conn, held.task)
+        tell_lease(change, EventKind.TICKET_YIELDED, held, facts_of(held))
         return min((await queue_store.places_of(change.conn, held.task)).values(), default=1)
 
     async def _hold(self, change: Change, actor: Actor | None, lease: LeaseId) -> Lease:
@@ -262,14 +267,14 @@ class LeaseService:
                     f"Run `warploom wait {ticket_name(held.task)}` again; your ticket keeps its age.",
                 )
             return
-        _tell(change, EventKind.LEASE_ACCEPTED, held, _facts(held))
+        tell_lease(change, EventKind.LEASE_ACCEPTED, held, facts_of(held))
 
     async def _end(self, change: Change, held: Lease, ending: Ending) -> Ended | None:
         ended = await lease_store.end_lease(change.conn, held.lease, ending)
         if ended is not None:
             kind = _END_EVENTS.get(ending.end)
             if kind is not None:
-                _tell(change, kind, held, _facts(held))
+                tell_lease(change, kind, held, facts_of(held))
             for host in {name.partition("/")[0] for name in held.card_names}:
                 change.order_survey(host)
             if ending.job_failure is not None and held.cards:
@@ -285,70 +290,6 @@ _END_EVENTS = {
     LeaseEnd.WITHDRAWN: EventKind.LEASE_WITHDRAWN,
 }
 """The endings that are told as events of the lease; the others are told as what happened to its task."""
-
-
-def _release(held: Lease, failed: JobFailure | None, *, waits_on: bool) -> Ending:
-    if waits_on:
-        return Ending(LeaseEnd.RELEASED, TaskState.READY, job_failure=failed)
-    if failed is None:
-        return Ending(LeaseEnd.RELEASED, TaskState.DONE, went_well=held.state is LeaseState.ACTIVE)
-    return Ending(LeaseEnd.RELEASED, TaskState.FAILED, failed.words, failure=failed.told_class, job_failure=failed)
-
-
-def _tell_failure(change: Change, held: Lease, failed: JobFailure) -> None:
-    facts = {"failure": failed.told_class.value, "attempt": str(max(held.attempts, 1)), "reason": failed.words}
-    _tell(change, EventKind.TASK_FAILED, held, _facts(held) | facts)
-
-
-def _after_release(held: Lease, place: int | None, *, keeps_place: bool) -> str:
-    if place is not None:
-        ticket = ticket_name(held.task)
-        return f"{ticket} keeps place {place}; run `warploom wait {ticket}` in the background and end your turn."
-    free = "The card is free as soon as it is observed clear. Make sure your processes on it have ended."
-    return (
-        f"Nobody waits, so there is no place to keep: ask again whenever you need it. {free}" if keeps_place else free
-    )
-
-
-def _expiry(held: Lease, outcome: str) -> Ending:
-    if held.kind is TaskKind.GPU:
-        return Ending(LeaseEnd.EXPIRED, TaskState.FAILED, outcome)
-    if is_worth_trying(FailureClass.INTERRUPTED, held.attempts, held.max_attempts):
-        return Ending(LeaseEnd.EXPIRED, TaskState.READY, frees_task=True)
-    return Ending(LeaseEnd.EXPIRED, TaskState.DEAD_LETTER, outcome, failure=FailureClass.INTERRUPTED)
-
-
-def _tell_expiry(change: Change, held: Lease, ending: Ending) -> None:
-    if ending.task_state is TaskState.READY:
-        _tell(change, EventKind.TASK_RETURNED, held, _facts(held) | {"reason": "its holder fell silent"})
-    elif ending.task_state is TaskState.DEAD_LETTER:
-        facts = {"failure": "interrupted", "attempt": str(held.attempts), "reason": ending.outcome or ""}
-        _tell(change, EventKind.TASK_DEAD_LETTER, held, _facts(held) | facts)
-
-
-def _again(held: Lease, ending: Ending) -> str:
-    if held.kind is TaskKind.GPU:
-        return "ask again with gpu_request if you still need a card"
-    if ending.task_state is TaskState.READY:
-        return f'anybody may claim it again; loom_claim("{ticket_name(held.task)}") if you still work on it'
-    return "it was its last attempt, and it is a dead letter now"
-
-
-async def requeue(conn: Connection, held: Lease) -> None:
-    """Put the ticket of an ended offer back into the queues of the cards it may use."""
-    ticket = await ticket_store.get_ticket(conn, held.task)
-    assert ticket is not None
-    cards = await card_store.read_cards(conn)
-    await ticket_store.enqueue(conn, held.task, candidates_of(ticket, cards))
-
-
-def candidates_of(ticket: Ticket | Task, cards: Sequence[KnownCard]) -> list[CardId]:
-    """Return the cards a ticket may use: its named ones, or all that fit it now."""
-    if ticket.need_cards:
-        return ticket.need_cards
-    need = CardNeed((), ticket.need_count, ticket.need_memory_mib, ticket.need_model)
-    able = [card for card in cards if card.capabilities.issuperset(ticket.capabilities)]
-    return [card.card for card in room_for(need, able)]
 
 
 async def _get(conn: Connection, lease: LeaseId) -> Lease:
@@ -400,30 +341,6 @@ def _require_gpu(held: Lease) -> None:
             f"{lease} is the claim of the task {task}, not a request for cards.",
             f'End it with loom_done("{task}", lease="{lease}") or loom_fail: either gives its cards back.',
         )
-
-
-def _named(held: Lease) -> str:
-    if not held.card_names:
-        return f"{lease_name(held.lease)} on {ticket_name(held.task)} '{held.title}'"
-    more = f" and {len(held.card_names) - 8} more" if len(held.card_names) > 8 else ""
-    return f"{lease_name(held.lease)} on {names(held.card_names[:8])}{more} for {ticket_name(held.task)} '{held.title}'"
-
-
-def _facts(held: Lease) -> dict[str, str]:
-    return {"agent": held.agent_name, "title": held.title, "cards": names(held.card_names)}
-
-
-def _tell(change: Change, kind: EventKind, held: Lease, facts: dict[str, str]) -> None:
-    change.tell(
-        kind,
-        facts,
-        project=held.project,
-        task=held.task,
-        lease=held.lease,
-        session=held.session,
-        host=held.hosts[0] if held.hosts else None,
-        cards=held.cards,
-    )
 
 
 def _answer(held: Lease, next_step: str) -> LeaseAnswer:

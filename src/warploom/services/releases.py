@@ -12,6 +12,7 @@ from warploom.domain.sessions import Actor
 from warploom.domain.tasks import TaskKind, TaskState
 from warploom.domain.texts import REASON_LIMIT, cut_line, one_line, spoken_list
 from warploom.services.changes import Change, Changes, names, repeated
+from warploom.services.endings import tell_lease
 from warploom.services.kills import lease_named, processes_of
 from warploom.services.leases import LeaseService
 from warploom.store import leases as lease_store
@@ -132,13 +133,4 @@ def _tell(change: Change, held: Lease, actor: Actor, why: str) -> None:
     }
     kinds = [EventKind.LEASE_FORCED, *([EventKind.TASK_RETURNED] if held.kind is not TaskKind.GPU else [])]
     for kind in kinds:
-        change.tell(
-            kind,
-            facts,
-            project=held.project,
-            task=held.task,
-            lease=held.lease,
-            session=held.session,
-            host=held.hosts[0] if held.hosts else None,
-            cards=held.cards,
-        )
+        tell_lease(change, kind, held, facts)

@@ -17,9 +17,9 @@ from warploom.domain.tasks import HeadStarts, TaskKind, TaskState
 from warploom.domain.tickets import GpuRequest, Me, resolve_cards
 from warploom.services.changes import Change, Changes, names, repeated, ticket_topic
 from warploom.services.grants import GrantTimes, Round, grant_possible
-from warploom.services.leases import LeaseService, candidates_of
+from warploom.services.leases import LeaseService
 from warploom.services.projects import hold_project
-from warploom.services.queues import widen_queues
+from warploom.services.queues import candidates_of, widen_queues
 from warploom.services.task_views import show_lines
 from warploom.services.tasks import get
 from warploom.services.ticket_views import next_for, show_plainly, show_ticket
