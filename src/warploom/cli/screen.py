@@ -82,7 +82,7 @@ def _lane_lines(lane: CardLane, now: datetime, width: int) -> list[Text]:
 def _card_lines(lane: CardLane, now: datetime, width: int) -> list[Text]:
     """One line, or a second one for who and how far where the first has no room for them."""
     state = f"{GLYPHS[lane.state]} {lane.state.value}  "
-    name = f"  {lane.index:<3}" + (f"{lane.uuid[:_UUID_SHOWN]:<{_UUID_SHOWN}}{_GAP}" if width >= _UUID_WIDTH else "")
+    name = f"  {lane.index:<2} " + (f"{lane.uuid[:_UUID_SHOWN]:<{_UUID_SHOWN}}{_GAP}" if width >= _UUID_WIDTH else "")
     line = Text(inert(name)).append(f"{state:<{_STATE_WIDTH}}", _STYLES.get(lane.state, _FAULT_STYLE))
     if lane.holder is None:
         return [line.append(_DOT.join([f"for {spoken_duration(now - lane.since)}", *_weight(lane)]))]
