@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from warploom.cli.consent import Yes, is_agreed
+from warploom.cli.consent import Yes, stop_at
 from warploom.cli.exits import Exit
 from warploom.cli.options import CardName, Json
-from warploom.cli.output import emit, note, present, say
+from warploom.cli.output import present
 from warploom.cli.reach import Reach
 from warploom.client.connection import Client
 from warploom.domain.cards import Rack, ServiceAnswer
@@ -85,13 +85,9 @@ def _change(text: str, change: _Change, yes: bool, as_json: bool) -> int:
     card = find_card(reach.call(lambda client: client.rack()), text)
     if not yes:
         preview = reach.call(lambda client: change(client, card, True))
-        if as_json:
-            emit(preview)
-            return Exit.DONE
-        say(_lines(preview))
-        if not is_agreed(card):
-            note("Nothing was changed.")
-            return Exit.REFUSED
+        stop = stop_at(preview, _lines(preview), card, as_json=as_json)
+        if stop is not None:
+            return stop
     answer = reach.call(lambda client: change(client, card, False))
     present(answer, _lines(answer), as_json=as_json)
     return Exit.DONE

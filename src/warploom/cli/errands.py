@@ -7,10 +7,10 @@ from typing import Annotated, Final
 import typer
 
 from warploom.cli.cards import find_card
-from warploom.cli.consent import Yes, is_agreed
+from warploom.cli.consent import Yes, stop_at
 from warploom.cli.exits import Exit
 from warploom.cli.options import CardName, Json, Lease
-from warploom.cli.output import emit, note, present, say
+from warploom.cli.output import note, present, say
 from warploom.cli.reach import Reach
 from warploom.client.connection import Client
 from warploom.domain.errands import (
@@ -73,13 +73,9 @@ def _run(ask: _Ask, yes: bool, as_json: bool) -> int:
     reach = Reach(as_operator=True)
     if not yes:
         preview = reach.call(lambda client: ask(client, True))
-        if as_json:
-            emit(preview)
-            return Exit.DONE
-        say(_lines(preview))
-        if not is_agreed(preview.about):
-            note("Nothing was changed.")
-            return Exit.REFUSED
+        stop = stop_at(preview, _lines(preview), preview.about, as_json=as_json)
+        if stop is not None:
+            return stop
     asked = reach.call(lambda client: ask(client, False))
     assert asked.errand is not None
     if not as_json:

@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-from warploom.cli.consent import Yes, is_agreed
+from warploom.cli.consent import Yes, stop_at
 from warploom.cli.exits import Exit
 from warploom.cli.options import Json, Lease
-from warploom.cli.output import emit, note, present, say
+from warploom.cli.output import present
 from warploom.cli.reach import Reach
 from warploom.domain.identifiers import lease_name, parse_lease
 from warploom.domain.leases import ForcedAnswer
@@ -31,13 +31,9 @@ def force_release(
     name, reach = lease_name(parse_lease(lease)), Reach(as_operator=True)
     if not yes:
         preview = reach.call(lambda client: client.force_release(name, reason, preview=True))
-        if as_json:
-            emit(preview)
-            return Exit.DONE
-        say(_lines(preview))
-        if not is_agreed(name):
-            note("Nothing was changed.")
-            return Exit.REFUSED
+        stop = stop_at(preview, _lines(preview), name, as_json=as_json)
+        if stop is not None:
+            return stop
     answer = reach.call(lambda client: client.force_release(name, reason))
     present(answer, _lines(answer), as_json=as_json)
     return Exit.DONE

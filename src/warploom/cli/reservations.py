@@ -7,11 +7,11 @@ import typer
 
 from warploom.cli.answers import tell_notices
 from warploom.cli.columns import table, terminal_width
-from warploom.cli.consent import Yes, is_agreed
+from warploom.cli.consent import Yes, stop_at
 from warploom.cli.exits import Exit
 from warploom.cli.moments import read_minutes, read_moment, reservation_text, window_text
 from warploom.cli.options import CardName, Json
-from warploom.cli.output import emit, note, present, say
+from warploom.cli.output import present
 from warploom.cli.reach import Reach
 from warploom.domain.identifiers import parse_reservation, reservation_name
 from warploom.domain.reservations import ReservationAnswer, ReservationView, ReservationWish
@@ -70,13 +70,10 @@ def unreserve(
     if not yes:
         preview = reach.call(lambda client: client.unreserve(name, preview=True))
         if not preview.is_own:
-            if as_json:
-                emit(preview)
-                return Exit.DONE
-            say(_lines("would give up", preview))
-            if not is_agreed(f"{name} of {preview.reservation.agent}"):
-                note("Nothing was changed.")
-                return Exit.REFUSED
+            about = f"{name} of {preview.reservation.agent}"
+            stop = stop_at(preview, _lines("would give up", preview), about, as_json=as_json)
+            if stop is not None:
+                return stop
     answer = reach.call(lambda client: client.unreserve(name, preview=False))
     present(answer, _lines("gave up", answer), as_json=as_json)
     return Exit.DONE

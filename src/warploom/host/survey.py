@@ -37,8 +37,7 @@ class Surveyor:
     limits: Sequence[Limit] = ()
 
     def look(self) -> Survey:
-        """Look at every card once. A missing provider is a survey too, without cards."""
-        began_at = uptime()
+        """Look at every card once. A missing provider is a survey too, without cards; how old it is, its teller says."""
         try:
             provider, reading = self.probe.describe(), self.probe.read()
         except ProviderMissing as missing:
@@ -55,6 +54,5 @@ class Surveyor:
             cards=cards,
             problem=None if problem is None else problem[:_PROBLEM_LIMIT],
             clock=time.time(),
-            age_seconds=uptime() - began_at,
             limits=[*(without_unread(self.limits) if provider is _NO_PROVIDER else self.limits)],
         )

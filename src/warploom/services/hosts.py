@@ -8,7 +8,7 @@ from typing import Any
 
 from warploom.bus.hints import POLL_SECONDS
 from warploom.domain.card_rules import NO_RULES, CardRules
-from warploom.domain.cards import Condition, Owner
+from warploom.domain.cards import IDLE_TIME, Condition, Owner
 from warploom.domain.events import EventKind
 from warploom.domain.hosts import CardFact, CardFault, Orders, Survey, SurveyAnswer
 from warploom.domain.identifiers import CardId, ErrandId, LeaseId, SessionId
@@ -99,7 +99,7 @@ class HostService:
                 await probe_suspects(change, saved.host, suspects)
             if any(is_new for _, is_new in ids.values()):
                 await widen_queues(change.conn, await card_store.read_cards(change.conn))
-            if any(each.judgement.idle_since for each in judged):
+            if any(since <= saved.now - IDLE_TIME for each in judged if (since := each.judgement.idle_since)):
                 await remind_idle(change, saved.host, saved.now)
             await grant_possible(change, self._times, Round([saved.host]), saved.now)
         conditions = {each.fact.uuid: each.judgement.condition.value for each in judged}
@@ -225,8 +225,8 @@ class HostService:
             told = remind_stayers(card, each.processes, before, each.judgement.condition)
             for session, text in told.items():
                 await session_store.send_notice(change.conn, SessionId(session), WARPLOOM, text)
-        if any(_is_newly_lost(each, before) and before.has_live_lease for each, before in known):
-            lost = {each.fact.uuid for each, before in known if _is_newly_lost(each, before)}
+        lost = {each.fact.uuid for each, before in known if before.has_live_lease and _is_newly_lost(each, before)}
+        if lost:
             await remind_lost(change, saved.host, lost)
 
 

@@ -50,7 +50,7 @@ async def ask_kill(change: Change, actor: Actor, lease: LeaseId, wish: KillWish,
     Raises NotAllowed for an agent, and names whom to write to instead.
     """
     held = await lease_named(change.conn, lease)
-    _require_operator(actor, held)
+    require_operator(actor, held, "end the processes of a lease")
     why, grace = one_line(wish.reason, "reason", REASON_LIMIT), read_grace(wish.grace_seconds)
     scene = await _look(change.conn, held)
     errand = None if preview else await _ask(change, actor, scene, KillWish(why, grace))
@@ -167,10 +167,11 @@ def _what_goes_on(held: Lease) -> str:
     return f"{lease} itself goes on until its holder ends it or falls silent; then {cards} is granted on once it is observed clear."
 
 
-def _require_operator(actor: Actor, held: Lease) -> None:
+def require_operator(actor: Actor, held: Lease, deed: str) -> None:
+    """Raise NotAllowed for an agent that would do this to somebody's lease, and name whom to write to instead."""
     if actor.role is not Role.OPERATOR:
         raise NotAllowed(
-            f"Only an operator may end the processes of a lease; you are {actor.role.value}.",
+            f"Only an operator may {deed}; you are {actor.role.value}.",
             f'Write to its holder instead: loom_message("{held.agent_name}", "…").',
         )
 

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from warploom.domain.callers import Role
-from warploom.domain.errors import NotAllowed
 from warploom.domain.events import EventKind
 from warploom.domain.identifiers import LeaseId, lease_name, ticket_name
 from warploom.domain.leases import END_SENTENCES, ForcedAnswer, LeaseEnd, LeaseState
@@ -13,7 +11,7 @@ from warploom.domain.tasks import TaskKind, TaskState
 from warploom.domain.texts import REASON_LIMIT, cut_line, one_line, spoken_list
 from warploom.services.changes import Change, Changes, names, repeated
 from warploom.services.endings import tell_lease
-from warploom.services.kills import lease_named, processes_of
+from warploom.services.kills import lease_named, processes_of, require_operator
 from warploom.services.leases import LeaseService
 from warploom.store import leases as lease_store
 from warploom.store import queues as queue_store
@@ -39,7 +37,7 @@ class ReleaseService:
         why = one_line(reason, "reason", REASON_LIMIT)
         async with self._changes.begin() as change:
             held = await _lock(change, lease)
-            _require_operator(actor, held)
+            require_operator(actor, held, "end somebody's lease")
             if held.state is LeaseState.ENDED:
                 return _answer(held, [_over(held)], done=not preview)
             consequences = await _consequences(change.conn, held)
@@ -58,14 +56,6 @@ async def _lock(change: Change, lease: LeaseId) -> Lease:
     await lease_store.lock_cards_of(change.conn, lease)
     await lease_store.lock_leases(change.conn, [lease])
     return await lease_named(change.conn, lease)
-
-
-def _require_operator(actor: Actor, held: Lease) -> None:
-    if actor.role is not Role.OPERATOR:
-        raise NotAllowed(
-            f"Only an operator may end somebody's lease; you are {actor.role.value}.",
-            f'Write to its holder instead: loom_message("{held.agent_name}", "…").',
-        )
 
 
 def _ending(held: Lease, actor: Actor, why: str) -> Ending:
