@@ -69,6 +69,21 @@ def test_a_machine_without_a_driver_says_so_in_one_sentence_and_everything_else_
     assert warploom("done", created["task"], **own).returncode == 0
 
 
+def test_a_stop_says_first_whose_runs_go_on_and_who_keeps_a_place(warploom: Command) -> None:
+    """Casebook C33."""
+    for job in ("train", "eval", "plot"):
+        assert warploom("request", job, "-d", "0", WARPLOOM_AGENT=job, **OWN).returncode == 0
+    stopped = warploom("down", **OWN)
+    assert stopped.returncode == 0
+    assert stopped.stderr.splitlines() == [
+        "Held now: local/0 by train ('train'). What runs there goes on; nothing is killed.",
+        "2 tickets keep their places; nothing is granted before `warploom up`.",
+    ]
+    assert warploom("up", **OWN).returncode == 0
+    lane = json.loads(warploom("status", "--json", **OWN).stdout)["hosts"][0]["cards"][0]
+    assert (lane["holder"]["title"], lane["waiting"]) == ("train", 2)
+
+
 def test_a_command_starts_the_stack_when_it_is_needed(warploom: Command) -> None:
     done = warploom("request", "eval", "--device", "0", "--json", **OWN)
     assert json.loads(done.stdout)["state"] in ("active", "queued")

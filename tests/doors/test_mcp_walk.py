@@ -144,6 +144,29 @@ async def test_a_model_reads_what_is_reserved_where_it_looks_and_where_it_asks(
     assert_whole(module_database_url)
 
 
+async def test_a_reason_has_the_same_words_at_every_door(
+    server: ServerProcess, host: Caller, command: StartCommand, module_database_url: str
+) -> None:
+    """Casebook C42."""
+    host.survey("words")
+    holder, waiter = Caller(server.url, "words-1"), Caller(server.url, "words-2")
+    held = holder.request("train", "words/0", minutes=30)
+    async with agent_at(server.url, "words-2") as agent:
+        queued = await agent.call("gpu_request", job="eval", device="words/0")
+        explained = await agent.call("gpu_explain", ticket=queued["ticket"])
+    reason = queued["reason"]
+    assert (explained["reason"], explained["place"], explained["eta_source"]) == (reason, 1, "declared")
+    assert waiter.get(f"/tickets/{queued['ticket']}")["reason"] == reason
+    status, printed, _ = command("explain", queued["ticket"], url=server.url).finish()
+    assert (status, reason in printed) == (0, True)
+    assert [ticket["reason"] for ticket in waiter.get("/me")["tickets"]] == [reason]
+    waiter.http.delete(f"/api/v1/tickets/{queued['ticket']}").raise_for_status()
+    holder.release(held["lease"])
+    waiter.close()
+    holder.close()
+    assert_whole(module_database_url)
+
+
 def _state(database: str, lease: str) -> str:
     return ask(database, "select state::text from lease where id = $1", int(lease[2:]))[0]["state"]
 

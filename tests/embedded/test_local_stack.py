@@ -95,6 +95,7 @@ def test_stopping_reaches_what_a_killed_supervisor_left(home):
 
 
 def test_a_new_supervisor_takes_over_what_a_killed_one_left(home):
+    """Casebook C37: nothing that must be held needs a clean exit to be let go."""
     first = start_at(home)
     before = living_pids(home)
     os.kill(first.daemon.pid, signal.SIGKILL)

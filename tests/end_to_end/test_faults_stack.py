@@ -78,6 +78,7 @@ def granted(waiter: Command, agent: Caller, seconds: float = PATIENCE) -> str:
 
 
 def test_a_server_killed_while_one_waits_and_one_trains_loses_neither(stack: LocalStack, gate: Gate) -> None:
+    """Casebook C33."""
     run, _, lease = training(stack, gate)
     agent, ticket = queued(stack, "patient")
     waiter = waiting(stack, ticket)
@@ -211,6 +212,7 @@ def test_a_session_that_never_comes_back_gives_its_cards_back(stack: LocalStack)
 
 
 def test_an_outage_longer_than_a_lease_ends_no_lease_whose_job_goes_on(stack: LocalStack, gate: Gate) -> None:
+    """Casebook C33."""
     run, _, lease = training(stack, gate)
     agent, ticket = queued(stack, "patient")
     with stack.unsupervised():

@@ -10,6 +10,7 @@ from warploom.domain.standings import Standing
 async def test_a_lease_ends_after_a_whole_lease_time_of_silence_and_not_before(
     lab: Lab, clock: Clock, sql: Sql
 ) -> None:
+    """Casebook C26 and C36: a holder that never started anything has a deadline of its own, and no lease ends before its time."""
     await lab.host(interval=600)
     agent = await lab.agent()
     held = await lab.request(agent)
@@ -33,6 +34,7 @@ async def test_only_the_databases_clock_ends_a_lease(lab: Lab, sql: Sql) -> None
 
 
 async def test_an_expired_lease_leaves_its_card_taken_until_it_is_observed_clear(lab: Lab, clock: Clock) -> None:
+    """Casebook C25."""
     host = await lab.host(interval=600)
     await lab.request(await lab.agent("claude-1"))
     waiting = await lab.request(await lab.agent("claude-2"))
@@ -86,6 +88,7 @@ async def test_a_heartbeat_does_not_stretch_an_offer(lab: Lab, clock: Clock) -> 
 
 
 async def test_a_late_heartbeat_keeps_the_lease_while_nobody_ended_it(lab: Lab, clock: Clock) -> None:
+    """Casebook C23."""
     await lab.host(interval=600)
     held = await lab.request(await lab.agent())
     clock.advance(minutes=30)

@@ -35,6 +35,7 @@ async def test_an_empty_installation_says_what_to_start(lab: Lab) -> None:
 
 
 async def test_a_waiting_ticket_outside_every_queue_is_bad_until_it_is_put_back(lab: Lab, sql: Sql) -> None:
+    """Casebook C27."""
     await lab.host()
     await lab.hold(await lab.agent("claude-1"))
     await lab.request(await lab.agent("claude-2"))

@@ -56,6 +56,7 @@ async def test_an_end_is_declared_by_extending_where_there_was_none(lab: Lab) ->
 
 
 async def test_passing_the_declared_end_ends_nothing(lab: Lab, clock: Clock) -> None:
+    """Casebook C36: only silence ends a lease."""
     await lab.host(interval=600)
     agent = await lab.agent()
     held = await lab.request(agent, minutes=5)
@@ -128,6 +129,7 @@ async def test_releasing_gives_the_card_back_and_finishes_the_ticket(lab: Lab, s
 
 
 async def test_releasing_twice_is_success_and_changes_nothing(lab: Lab, sql: Sql) -> None:
+    """Casebook C24."""
     await lab.host()
     agent = await lab.agent()
     lease = await lab.hold(agent)
@@ -156,6 +158,7 @@ async def test_a_released_lease_is_lost_to_every_other_call(lab: Lab, sql: Sql, 
 
 @writes
 async def test_a_lease_that_expired_is_lost_and_changes_nothing(lab: Lab, clock: Clock, sql: Sql, write: str) -> None:
+    """Casebook C22."""
     host = await lab.host()
     agent = await lab.agent()
     lease = await lab.hold(agent)

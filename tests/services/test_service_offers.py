@@ -107,6 +107,7 @@ async def test_nobody_else_can_accept_it(lab: Lab, sql: Sql) -> None:
 
 
 async def test_an_offer_that_lapses_puts_the_ticket_back_at_its_original_age(lab: Lab, clock: Clock, sql: Sql) -> None:
+    """Casebook C26."""
     _, mine, offer = await an_offer(lab)
     before = await sql.fetchrow("select ready_at, order_key from task where id = 2")
     other = await lab.request(await lab.agent("claude-3"), "repro")
@@ -267,6 +268,7 @@ async def test_an_offer_may_be_released_without_having_been_used(lab: Lab) -> No
 
 
 async def test_a_promise_of_an_offer_is_kept_to_its_last_moment(lab: Lab, clock: Clock) -> None:
+    """Casebook C36."""
     _, mine, offer = await an_offer(lab)
     clock.advance(seconds=150)
     await lab.duties()

@@ -78,6 +78,7 @@ async def test_a_priority_takes_nothing_from_a_holder(lab: Lab) -> None:
 
 
 async def test_two_cards_are_granted_together_or_not_at_all(lab: Lab) -> None:
+    """Casebook C40."""
     host, holder, leases = await busy(lab, 2)
     waiting = await wait_in_line(lab, ("both", {"device": "0,1"}))
     await lab.app.leases.release(holder, leases[0])
@@ -89,6 +90,7 @@ async def test_two_cards_are_granted_together_or_not_at_all(lab: Lab) -> None:
 
 
 async def test_the_head_holds_a_clear_card_for_the_rest_of_its_need(lab: Lab) -> None:
+    """Casebook C40."""
     host, holder, leases = await busy(lab, 2)
     waiting = await wait_in_line(lab, ("both", {"device": "0,1"}), ("one", {"device": "0"}))
     await lab.app.leases.release(holder, leases[0])
@@ -148,6 +150,7 @@ async def test_a_ticket_that_a_drained_card_keeps_waiting_holds_no_other_card(la
 
 
 async def test_two_tickets_for_the_same_two_cards_are_served_one_after_the_other(lab: Lab) -> None:
+    """Casebook C40."""
     host, holder, leases = await busy(lab, 2)
     waiting = await wait_in_line(lab, ("first", {"device": "0,1"}), ("second", {"device": "1,0"}))
     for lease in leases:
@@ -199,6 +202,7 @@ async def test_a_long_queue_counts_all_and_shows_the_first_five(lab: Lab) -> Non
 
 
 async def test_counts_shown_are_those_of_the_rows_that_gate(lab: Lab, clock: Clock, sql: Sql) -> None:
+    """Casebook C27."""
     host, holder, leases = await busy(lab, 2)
     await wait_in_line(lab, ("one", {"device": "any"}), ("two", {"device": "0"}), ("both", {"device": "0,1"}))
     clock.advance(minutes=3)

@@ -21,6 +21,7 @@ OpenApp = Callable[..., Awaitable[App]]
 async def test_fifty_agents_that_want_one_card_have_one_winner_and_the_losers_learn_its_name(
     lab: Lab, sql: Sql
 ) -> None:
+    """Casebook C21."""
     await lab.host(cards=1)
     agents = [await lab.agent(f"agent-{number}") for number in range(50)]
     async with sql.transaction():
@@ -42,6 +43,7 @@ async def test_fifty_agents_that_want_one_card_have_one_winner_and_the_losers_le
 async def test_fifty_agents_on_two_servers_that_take_any_of_four_cards_hold_four(
     lab: Lab, open_app: OpenApp, sql: Sql
 ) -> None:
+    """Casebook C21, on two servers."""
     await lab.host(cards=4)
     labs = [lab, Lab(await open_app())]
     agents = [await lab.agent(f"agent-{number}") for number in range(50)]
@@ -85,6 +87,7 @@ async def test_an_acceptance_and_a_lapse_at_once_have_one_outcome(lab: Lab, cloc
 
 
 async def test_two_releases_and_an_expiry_at_once_end_a_lease_once(lab: Lab, clock: Clock, sql: Sql) -> None:
+    """Casebook C24."""
     await lab.host()
     holder = await lab.agent()
     lease = await lab.hold(holder)
@@ -106,7 +109,7 @@ async def test_two_releases_and_an_expiry_at_once_end_a_lease_once(lab: Lab, clo
 
 
 async def test_a_heartbeat_that_comes_just_before_the_expiry_keeps_the_lease(lab: Lab, clock: Clock, sql: Sql) -> None:
-    """The reaper has chosen the lease already and waits for it while the heartbeat commits."""
+    """Casebook C23. The reaper has chosen the lease already and waits for it while the heartbeat commits."""
     await lab.host()
     holder = await lab.agent()
     lease = await lab.hold(holder)
@@ -142,6 +145,7 @@ async def test_a_report_that_meets_the_release_of_its_lease_changes_nothing_once
 
 
 async def test_a_lost_lease_is_lost_even_to_a_report_that_had_begun(lab: Lab, sql: Sql, database_url: str) -> None:
+    """Casebook C22."""
     await lab.host()
     holder = await lab.agent()
     lease = await lab.hold(holder)

@@ -49,6 +49,7 @@ async def test_several_cards_are_held_by_one_lease(lab: Lab) -> None:
 
 
 async def test_a_busy_card_means_a_place_in_its_queue_with_one_reason_and_a_free_card_is_only_told(lab: Lab) -> None:
+    """Casebook C42."""
     await lab.host()
     await lab.request(await lab.agent("claude-1"), "train bert", "0")
     answer = await lab.request(await lab.agent("claude-2"), "eval sweep", "0")
@@ -169,6 +170,7 @@ async def test_several_cards_are_asked_for_of_one_host(lab: Lab) -> None:
 
 
 async def test_what_can_never_be_had_is_refused_at_once_and_leaves_nothing(lab: Lab, sql: Sql) -> None:
+    """Casebook C39."""
     await lab.host()
     agent = await lab.agent()
     before = await whole_database(sql)

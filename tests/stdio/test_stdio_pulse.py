@@ -70,6 +70,7 @@ def test_it_goes_on_beating_while_a_tool_call_takes_its_time(
 
 
 async def test_a_busy_event_loop_does_not_starve_the_pulse(server: StandIn) -> None:
+    """Casebook C23."""
     pulse = Pulse(lambda: Client(server.url), timedelta(milliseconds=50), lambda _: None)
     pulse.start()
 

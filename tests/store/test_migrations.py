@@ -135,6 +135,7 @@ async def test_a_crash_in_the_first_migration_leaves_an_empty_database(empty_url
 
 
 async def test_an_upgrade_keeps_the_queue(database_url: str, sql: Sql, newer: Path) -> None:
+    """Casebook C34."""
     await add_session(sql)
     task = await add_ticket(sql, title="train")
     newer.write_text("alter table task add column colour text check (char_length(colour) <= 20);")
@@ -143,6 +144,7 @@ async def test_an_upgrade_keeps_the_queue(database_url: str, sql: Sql, newer: Pa
 
 
 async def test_a_binary_older_than_the_schema_refuses_and_says_so(database_url: str, sql: Sql, tmp_path: Path) -> None:
+    """Casebook C34."""
     await sql.execute("update alembic_version set version_num = '0999'")
     before = await shape(database_url)
     app = build_app(Settings.load({"WARPLOOM_HOME": str(tmp_path), "WARPLOOM_DATABASE_URL": database_url}))

@@ -8,12 +8,15 @@ import typer
 from warploom.cli.options import Json
 from warploom.cli.output import emit, note, present, say
 from warploom.config import Settings
+from warploom.domain.errors import WarploomError
 from warploom.domain.texts import spoken_list, spoken_memory
 
 if TYPE_CHECKING:
     from warploom.domain.cards import HostLanes
 
 app = typer.Typer(rich_markup_mode=None)
+
+_MOST_NAMED = 8
 
 
 @app.command(epilog="Example: WARPLOOM_FAKE_GPUS=2 warploom up")
@@ -46,11 +49,14 @@ def up(as_json: Json = False) -> None:
 def down(as_json: Json = False) -> None:
     """Stop the local stack.
 
-    Its data stays, and jobs that run on cards go on.
+    Says first what that means for those who hold cards and wait. Its data stays, and jobs that run on cards go on.
     """
-    from warploom.embedded.stack import stop
+    from warploom.embedded.stack import running_url, stop
 
     settings = Settings.load()
+    url = running_url(settings)
+    for line in _consequences(settings, url) if url else []:
+        note(line)
     ran = stop(settings)
     kept = f"its data stays in {settings.home}, and jobs that run on cards go on"
     line = f"The local stack is stopped; {kept}." if ran else "No local stack was running."
@@ -66,6 +72,29 @@ def daemon() -> int:
     from warploom.embedded.daemon import main
 
     return main([])
+
+
+def _consequences(settings: Settings, url: str) -> list[str]:
+    """Say what a stop means for whoever holds a card or waits; nothing where the server cannot tell any more."""
+    from warploom.cli.ways import Way
+    from warploom.client.cards import CardCalls
+
+    try:
+        rack = Way(CardCalls, settings, url=url).client.rack()
+    except WarploomError:
+        return []
+    lanes = [lane for host in rack.hosts for lane in host.cards]
+    held = [f"{lane.card} by {lane.holder.agent} ('{lane.holder.title}')" for lane in lanes if lane.holder is not None]
+    lines: list[str] = []
+    if held:
+        more = [f"{len(held) - _MOST_NAMED} more"] if len(held) > _MOST_NAMED else []
+        lines.append(
+            f"Held now: {spoken_list([*held[:_MOST_NAMED], *more])}. What runs there goes on; nothing is killed."
+        )
+    if rack.waiting:
+        who = "One ticket keeps its place" if rack.waiting == 1 else f"{rack.waiting} tickets keep their places"
+        lines.append(f"{who}; nothing is granted before `warploom up`.")
+    return lines
 
 
 def _host_line(host: "HostLanes | None", name: str) -> str:
