@@ -60,8 +60,9 @@ setup: $(DEV_STAMP) ## Make .venv with everything, for working on Warploom
 demo: $(STAMP) ## Two agents share two fake cards, for real, in under a minute
 	$(BIN)/warploom demo
 
+# Each worker has a Postgres and a Valkey of its own; what ARGS choose runs in one process, where a debugger works.
 test: $(DEV_STAMP) ## Run every test on a real Postgres and a real Valkey (ARGS="-k wait")
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest $(if $(ARGS),$(ARGS),--numprocesses auto --dist loadfile)
 
 STEPS ?= 300
 

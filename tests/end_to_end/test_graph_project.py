@@ -88,7 +88,7 @@ def test_three_agents_and_a_person_bring_a_project_to_its_end(stack: LocalStack,
     person.says("project", "switch", "release")
     tasks: dict[str, str] = person.says("graph", "import", str(plan))["keys"]
     assert len(tasks) == 12
-    mine = person.says("claim", tasks["interview"])["claims"][0]["lease"]
+    mine = person.says("claim", tasks["interview"], "--ttl", "600")["claims"][0]["lease"]
 
     def state(key: str) -> dict[str, Any]:
         stack.assert_whole()
