@@ -15,6 +15,8 @@ create type lease_end as enum (
 );
 create type failure_class as enum ('unknown', 'user_error', 'infra', 'oom_device', 'oom_host', 'interrupted');
 create type env_style as enum ('uuid', 'index');
+create type proposal_kind as enum ('release_at_step', 'swap', 'split_window');
+create type proposal_state as enum ('open', 'accepted', 'declined', 'withdrawn', 'lapsed', 'kept', 'broken');
 create type errand_kind as enum ('kill', 'probe');
 create type card_service as enum ('in_service', 'draining', 'drained', 'quarantined');
 create type card_condition as enum ('clear', 'occupied', 'settling', 'foreign', 'ghost', 'lost', 'blind', 'gone');
@@ -313,6 +315,67 @@ create index reservation_begin on reservation (starts_at) where begun_at is null
 create index reservation_over on reservation (ends_at) where over_at is null and given_up_at is null;
 create index reservation_session on reservation (session_id) where session_id is not null;
 
+-- What one agent proposes to another: about a lease and the ticket that waits for its cards, about two tickets, or about a
+-- reservation. It moves nothing before the other has accepted it.
+create table proposal (
+  id bigint generated always as identity primary key,
+  kind proposal_kind not null,
+  state proposal_state not null default 'open',
+  project_id bigint not null references project,
+  proposer_id bigint not null references agent,
+  partner_id bigint not null references agent,
+  lease_id bigint references lease,
+  task_id bigint references task,
+  other_task_id bigint references task,
+  reservation_id bigint references reservation on delete cascade,
+  at_step bigint check (at_step >= 0),
+  at_moment timestamptz,
+  length interval check (length between interval '1 minute' and interval '24 hours'),
+  reason text not null check (char_length(reason) between 1 and 500),
+  made_at timestamptz not null default clock_now(),
+  expires_at timestamptz not null,
+  answered_at timestamptz,
+  answer text check (char_length(answer) between 1 and 500),
+  -- When the step or the moment was reached, and the holder told.
+  due_at timestamptz,
+  closed_at timestamptz,
+  replaces_id bigint references proposal on delete set null,
+  check (proposer_id <> partner_id),
+  check (expires_at > made_at),
+  check (at_step is null or at_moment is null),
+  check (
+    case kind
+      when 'release_at_step' then num_nulls(lease_id, task_id) = 0 and num_nonnulls(at_step, at_moment) = 1
+        and num_nonnulls(other_task_id, reservation_id, length) = 0
+      when 'swap' then num_nulls(task_id, other_task_id) = 0 and task_id <> other_task_id
+        and num_nonnulls(lease_id, reservation_id, at_step, at_moment, length) = 0
+      when 'split_window' then length is not null and other_task_id is null and (lease_id is null) <> (reservation_id is null)
+        and (lease_id is null) = (task_id is null) and (lease_id is not null or num_nonnulls(at_step, at_moment) = 0)
+    end
+  ),
+  check ((state in ('open', 'accepted')) = (closed_at is null)),
+  check (answered_at is not null or state in ('open', 'withdrawn', 'lapsed')),
+  check (state <> 'open' or num_nonnulls(answered_at, answer) = 0),
+  -- What is done in the moment in which it is agreed is never in force.
+  check (state <> 'accepted' or lease_id is not null),
+  check (due_at is null or answered_at is not null)
+);
+-- One open proposal about a thing between two agents, and one agreement about a lease.
+create unique index proposal_open on proposal (
+  least(proposer_id, partner_id), greatest(proposer_id, partner_id), coalesce(lease_id, 0), coalesce(reservation_id, 0),
+  (case when kind = 'swap' then least(task_id, other_task_id) else 0 end),
+  (case when kind = 'swap' then greatest(task_id, other_task_id) else 0 end)
+) where state = 'open';
+create unique index proposal_agreed on proposal (lease_id) where state = 'accepted';
+-- What is not over yet: none of these grows with what was.
+create index proposal_standing on proposal (id) where state in ('open', 'accepted');
+create index proposal_mine on proposal (proposer_id, id) where state in ('open', 'accepted');
+create index proposal_theirs on proposal (partner_id, id) where state in ('open', 'accepted');
+create index proposal_made on proposal (proposer_id, partner_id, made_at);
+create index proposal_closed on proposal (closed_at) where closed_at is not null;
+create index proposal_reservation on proposal (reservation_id) where reservation_id is not null;
+create index proposal_replaced on proposal (replaces_id) where replaces_id is not null;
+
 -- Named resources of live leases; one live lease per name.
 create table lease_resource (
   lease_id bigint not null,
@@ -393,6 +456,8 @@ create table message (
   session_id bigint references session on delete cascade,
   project_id bigint references project,
   task_id bigint references task,
+  -- Of which proposal it tells.
+  proposal_id bigint references proposal on delete set null,
   sender text not null check (char_length(sender) between 1 and 80),
   body text not null check (char_length(body) between 1 and 4000),
   sent_at timestamptz not null default clock_now(),
@@ -400,6 +465,7 @@ create table message (
 );
 create index message_unread on message (agent_id, id) where read_at is null;
 create index message_session on message (session_id) where session_id is not null;
+create index message_proposal on message (proposal_id) where proposal_id is not null;
 
 -- What a host is asked to do once: to end the processes of a lease, or to probe a card. Open until its agent has answered, or
 -- until its time is over; an answer that comes later still counts.

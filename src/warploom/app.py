@@ -11,6 +11,7 @@ from warploom.domain.reservations import ReservationRules
 from warploom.domain.surveys import SurveyRules
 from warploom.domain.tasks import HeadStarts
 from warploom.orchestrator.reach import Reach
+from warploom.services.agreements import AgreementService
 from warploom.services.cards import CardService
 from warploom.services.changes import Changes
 from warploom.services.claims import AttemptRules, ClaimService
@@ -23,6 +24,7 @@ from warploom.services.hosts import HostService
 from warploom.services.leases import LeaseService, OfferRules
 from warploom.services.messages import MessageService
 from warploom.services.projects import ProjectService
+from warploom.services.proposals import ProposalService
 from warploom.services.releases import ReleaseService
 from warploom.services.repairs import RepairService
 from warploom.services.reservations import ReservationService
@@ -57,6 +59,7 @@ class App:
     graphs: GraphService
     projects: ProjectService
     messages: MessageService
+    proposals: ProposalService
     events: EventService
     health: HealthService
     duties: Reach
@@ -114,9 +117,20 @@ def build_app(settings: Settings, url: str | None = None) -> App:
         graphs=GraphService(changes, tickets, head_starts, settings.max_attempts),
         projects=ProjectService(changes),
         messages=MessageService(changes),
+        proposals=ProposalService(changes, times),
         events=EventService(changes),
         health=HealthService(database, bus),
-        duties=Reach(database, leases, hosts, errands, tickets, repairs, reservations, settings.event_time),
+        duties=Reach(
+            database,
+            leases,
+            hosts,
+            errands,
+            tickets,
+            repairs,
+            reservations,
+            AgreementService(changes),
+            settings.event_time,
+        ),
     )
 
 

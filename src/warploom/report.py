@@ -21,14 +21,35 @@ _LARGEST = 2**53
 _DEPTH = 32
 
 
-def report(step: "SupportsInt", total: "SupportsInt | None" = None) -> None:
-    """Tell how far this job is: `step` of `total` steps done. Never raises, never blocks, does nothing outside a lease."""
+class Told:
+    """What the server last answered a report of this job. It is true where the job should release its cards."""
+
+    __slots__ = ("should_release",)
+
+    def __init__(self, should_release: bool = False) -> None:
+        self.should_release = should_release
+
+    def __bool__(self) -> bool:
+        """Say whether the step or moment is reached at which the holder agreed to release."""
+        return self.should_release
+
+
+_NOTHING = Told()
+
+
+def report(step: "SupportsInt", total: "SupportsInt | None" = None) -> Told:
+    """Tell how far this job is: `step` of `total` steps done. Never raises, never blocks, does nothing outside a lease.
+
+    Answers at once with what the server said to an earlier step: it is true once the job should save its state and end,
+    because its holder has agreed to release the card by now.
+    """
     try:
         lease = os.environ.get("WARPLOOM_LEASE")
         if lease:
-            _sender_of_this_process().take(lease, int(step), None if total is None else int(total))
+            return _sender_of_this_process().take(lease, int(step), None if total is None else int(total))
     except Exception:  # noqa: BLE001, S110  (a training run must not end because of its progress report)
         pass
+    return _NOTHING
 
 
 class _Sender:
@@ -39,18 +60,23 @@ class _Sender:
         self._condition = threading.Condition()
         self._latest: tuple[str, int, int | None] | None = None
         self._over: str | None = None
+        self._heard: tuple[str, Told] = ("", _NOTHING)
         self._is_sending = False
         self._is_leaving = False
         self._thread = threading.Thread(target=self._work, name="warploom-report", daemon=True)
         self._thread.start()
 
-    def take(self, lease: str, step: int, total: int | None) -> None:
-        """Keep a step for sending. Nothing is kept for a lease that the server has called over."""
+    def take(self, lease: str, step: int, total: int | None) -> Told:
+        """Keep a step for sending, and return what was last heard of its lease.
+
+        Nothing is kept for a lease that the server has called over.
+        """
         if lease == self._over or not 0 <= step <= _LARGEST:
-            return
+            return _NOTHING
         with self._condition:
             self._latest = (lease, step, total if total is not None and 1 <= total <= _LARGEST else None)
             self._condition.notify_all()
+            return self._heard[1] if self._heard[0] == lease else _NOTHING
 
     def finish(self) -> None:
         """Give the last step a moment to get out before the process ends; in a fork this is none of ours."""
@@ -67,14 +93,20 @@ class _Sender:
                 self._condition.wait_for(lambda: self._latest is not None)
                 latest, self._latest, self._is_sending = self._latest, None, True
             try:
-                if latest is not None and not _post(*latest):
-                    self._over = latest[0]
+                if latest is not None:
+                    self._hear(latest[0], _post(*latest))
             except Exception:  # noqa: BLE001, S110  (the next step makes up for one that was not heard)
                 pass
             with self._condition:
                 self._is_sending = False
                 self._condition.notify_all()
                 self._condition.wait_for(lambda: self._is_leaving, _INTERVAL_SECONDS)
+
+    def _hear(self, lease: str, told: Told | None) -> None:
+        if told is None:
+            self._over = lease
+        else:
+            self._heard = (lease, told)
 
 
 _sender: _Sender | None = None
@@ -90,8 +122,8 @@ def _sender_of_this_process() -> _Sender:
     return _sender
 
 
-def _post(lease: str, step: int, total: int | None) -> bool:
-    """Send one step; False when the server says that the lease is over, so that no more need be sent."""
+def _post(lease: str, step: int, total: int | None) -> Told | None:
+    """Send one step; None when the server says that the lease is over, so that no more need be sent."""
     import http.client  # noqa: PLC0415  (loaded by the first report, in its thread)
     import json  # noqa: PLC0415
     from urllib.parse import quote, urlsplit  # noqa: PLC0415
@@ -102,7 +134,10 @@ def _post(lease: str, step: int, total: int | None) -> bool:
     try:
         body = json.dumps({"step": step, "total": total})
         connection.request("POST", f"/api/v1/leases/{quote(lease, safe='')}/report", body, _headers())
-        return connection.getresponse().status not in (404, 409)
+        answer = connection.getresponse()
+        if answer.status in (404, 409):
+            return None
+        return Told(answer.status == 200 and b'"should_release":true' in answer.read())
     finally:
         connection.close()
 
@@ -157,9 +192,9 @@ def _lineage() -> list[str]:
 class _CallableModule(ModuleType):
     """Lets `warploom.report` be this module and the function at once, whichever of the two was imported first."""
 
-    def __call__(self, step: "SupportsInt", total: "SupportsInt | None" = None) -> None:
+    def __call__(self, step: "SupportsInt", total: "SupportsInt | None" = None) -> Told:
         """Do what `report` does."""
-        report(step, total)
+        return report(step, total)
 
 
 sys.modules[__name__].__class__ = _CallableModule

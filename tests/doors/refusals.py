@@ -24,6 +24,7 @@ TABLES = (
     "event",
     "message",
     "errand",
+    "proposal",
 )
 SENTENCES = re.compile(r"[^\n]+[.?!)]")
 HUGE = "9" * 5_000

@@ -212,9 +212,49 @@ def test_a_reservation_that_nobody_has(agent: Caller) -> None:
     refused(agent.http.delete(f"/api/v1/reservations/R-{2**63 - 1}"), 404, "not_found")
 
 
+PROPOSALS: list[tuple[str, dict[str, Any], int, str]] = [
+    ("nothing", {}, 422, "malformed"),
+    ("no reason", {"kind": "swap", "about": "T-1"}, 422, "malformed"),
+    ("an empty reason", {"kind": "swap", "about": "T-1", "reason": " "}, 422, "malformed"),
+    ("a long reason", {"kind": "swap", "about": "T-1", "reason": "x" * 501}, 422, "malformed"),
+    ("no kind", {"kind": "", "about": "T-1", "reason": "x"}, 422, "malformed"),
+    ("a kind of its own", {"kind": "steal\x00", "about": "T-1", "reason": "x"}, 422, "malformed"),
+    ("another thing", {"kind": "swap", "about": "R-1", "reason": "x"}, 422, "malformed"),
+    ("a huge thing", {"kind": "swap", "about": f"T-{HUGE}", "reason": "x"}, 422, "malformed"),
+    ("a thing nobody has", {"kind": "swap", "about": "T-999999", "reason": "x"}, 404, "not_found"),
+    ("no step", {"kind": "release_at_step", "about": "L-1", "reason": "x"}, 422, "malformed"),
+    ("a huge step", {"kind": "release_at_step", "about": "L-1", "reason": "x", "step": 2**60}, 422, "malformed"),
+    ("half a step", {"kind": "release_at_step", "about": "L-1", "reason": "x", "step": 1.5}, 422, "malformed"),
+    ("no minutes", {"kind": "split_window", "about": "R-1", "reason": "x"}, 422, "malformed"),
+    ("minutes for ever", {"kind": "split_window", "about": "R-1", "reason": "x", "minutes": 1e300}, 422, "malformed"),
+    ("open for ever", {"kind": "swap", "about": "T-1", "reason": "x", "open_minutes": 1e300}, 422, "malformed"),
+    ("to many", {"kind": "swap", "about": "T-1", "reason": "x", "to": ["a", "b"]}, 422, "malformed"),
+]
+
+
+@pytest.mark.parametrize(
+    ("wish", "status", "code"), [each[1:] for each in PROPOSALS], ids=[each[0] for each in PROPOSALS]
+)
+def test_proposals_that_make_no_sense(agent: Caller, wish: dict[str, Any], status: int, code: str) -> None:
+    refused(agent.http.post("/api/v1/proposals", content=json.dumps(wish), headers=JSON), status, code)
+
+
+@pytest.mark.parametrize("text", [text.replace("T", "P") for text in IDS], ids=lambda text: text[:12])
+def test_what_is_no_proposal(agent: Caller, text: str) -> None:
+    for verb, body in {"accept": {}, "decline": {"reason": "x"}, "withdraw": {}}.items():
+        answer = agent.http.post(f"/api/v1/proposals/{text}/{verb}", json=body)
+        assert "is not a proposal" in refused(answer, 422, "malformed")
+
+
+def test_a_proposal_that_nobody_has_made(agent: Caller) -> None:
+    for verb, body in {"accept": {}, "decline": {"reason": "x"}, "withdraw": {}}.items():
+        refused(agent.http.post(f"/api/v1/proposals/P-{2**63 - 1}/{verb}", json=body), 404, "not_found")
+
+
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
 @pytest.mark.parametrize(
-    "path", ["/tickets", "/leases/L-1/extend", "/leases/L-1/report", "/reservations", "/hosts/local/survey"]
+    "path",
+    ["/tickets", "/leases/L-1/extend", "/leases/L-1/report", "/reservations", "/proposals", "/hosts/local/survey"],
 )
 def test_bodies_that_are_none(agent: Caller, path: str, body: bytes) -> None:
     refused(agent.http.post(f"/api/v1{path}", content=body, headers=JSON), 422, "malformed")

@@ -117,6 +117,11 @@ POST /api/v1/projects/{name}/switch
 POST /api/v1/projects/{name}/archive
 GET /api/v1/messages
 POST /api/v1/messages
+GET /api/v1/proposals
+POST /api/v1/proposals
+POST /api/v1/proposals/{proposal}/accept
+POST /api/v1/proposals/{proposal}/decline
+POST /api/v1/proposals/{proposal}/withdraw
 """
 
 

@@ -18,6 +18,7 @@ from warploom.store import (
     messages,
     plans,
     projects,
+    proposals,
     queues,
     repairs,
     reservations,
@@ -41,6 +42,7 @@ GROWING = (
     "message",
     "reservation",
     "errand",
+    "proposal",
 )
 HOT = {
     "queues heads": queues._HEADS,
@@ -74,6 +76,17 @@ HOT = {
     "reservations begin": reservations._BEGIN,
     "reservations end": reservations._END,
     "reservations of cards": reservations._OF_CARDS,
+    "proposals of agent": proposals._OF_AGENT,
+    "proposals open": proposals._OPEN,
+    "proposals of lease": proposals._OF_LEASE,
+    "proposals count open": proposals._COUNT_OPEN,
+    "proposals count lately": proposals._COUNT_LATELY,
+    "proposals any due": proposals._ANY_DUE,
+    "proposals turn": proposals._TURN,
+    "proposals waiting": proposals._WAITING,
+    "proposals twin": proposals._TWIN,
+    "proposals between": proposals._BETWEEN,
+    "proposals prune": proposals._PRUNE,
     "hosts leases": hosts._LEASES,
     "hosts sessions": hosts._SESSIONS,
     "errands open": errands._OPEN,
@@ -149,6 +162,12 @@ select 1 + n % 32, 1 + n % 20000, now() - n * interval '2 hours', now() - n * in
 from generate_series(1, 20000) as n;
 insert into errand (host_id, kind, lease_id, asked_by, expires_at, answered_at, outcome)
 select 1 + id % 4, 'kill', id, 'ada', now(), now(), '{}' from lease;
+insert into proposal (
+  kind, state, project_id, proposer_id, partner_id, lease_id, task_id, at_step, reason, expires_at, answered_at, closed_at
+)
+select 'release_at_step', 'kept', 1, lease.agent_id, 1 + lease.agent_id % 20000, lease.id, lease.task_id, 5, 'x',
+  now() + interval '1 hour', now(), now()
+from lease;
 vacuum analyze;
 """
 

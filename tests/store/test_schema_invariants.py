@@ -12,6 +12,7 @@ from warploom.domain.errands import ErrandKind
 from warploom.domain.etas import EtaWord
 from warploom.domain.failures import FailureClass
 from warploom.domain.leases import EnvStyle, LeaseEnd, LeaseState
+from warploom.domain.proposals import ProposalKind, ProposalState
 from warploom.domain.tasks import Priority, TaskKind, TaskState
 
 FINISHED = ["done", "failed", "cancelled", "dead_letter"]
@@ -33,6 +34,8 @@ async def card(sql: Sql) -> int:
         ("failure_class", FailureClass),
         ("env_style", EnvStyle),
         ("errand_kind", ErrandKind),
+        ("proposal_kind", ProposalKind),
+        ("proposal_state", ProposalState),
         ("card_service", Service),
         ("card_condition", Condition),
     ],
@@ -52,6 +55,8 @@ async def test_every_type_of_the_schema_is_held_against_the_domain(schema: Sql) 
         "failure_class",
         "lease_end",
         "lease_state",
+        "proposal_kind",
+        "proposal_state",
         "task_kind",
         "task_state",
     ]

@@ -33,6 +33,7 @@ class Listener:
     def __init__(self) -> None:
         self.reports: list[tuple[str, Any, dict[str, str]]] = []
         self.status = 200
+        self.answer = b""
         listener = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -40,8 +41,9 @@ class Listener:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 listener.reports.append((self.path, body, dict(self.headers)))
                 self.send_response(listener.status)
-                self.send_header("Content-Length", "0")
+                self.send_header("Content-Length", str(len(listener.answer)))
                 self.end_headers()
+                self.wfile.write(listener.answer)
 
             def log_message(self, format: str, *args: Any) -> None:
                 pass
@@ -131,6 +133,27 @@ def test_a_lease_that_is_over_is_not_reported_on_again(listener: Listener, scrip
         "module._sender._condition.release(); warploom.report(2, 9)"
     )
     assert [body["step"] for _, body, _ in listener.reports] == [1]
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b'{"lease":"L-42","should_release":true}', "True True"),
+        (b'{"should_release":false}', "False False"),
+        (b"{", "False False"),
+    ],
+)
+def test_a_script_is_told_when_its_holder_agreed_to_release(
+    listener: Listener, script: Script, answer: bytes, said: str
+) -> None:
+    listener.answer = answer
+    done = script(
+        "import warploom, warploom.report as module\n"
+        "assert not warploom.report(1, 9)\n"
+        "module._sender._condition.acquire(); module._sender._condition.wait_for(lambda: module._sender._heard[0], 20)\n"
+        "module._sender._condition.release(); told = warploom.report(2, 9); print(bool(told), told.should_release)"
+    )
+    assert done.stdout == f"{said}\n"
 
 
 def test_a_forked_worker_reports_for_itself(listener: Listener, script: Script) -> None:

@@ -6,6 +6,7 @@ from warploom.cli.answers import ticket_lines
 from warploom.cli.moments import reservation_text
 from warploom.cli.options import Json
 from warploom.cli.output import present
+from warploom.cli.proposals import proposal_lines
 from warploom.cli.reach import Reach
 from warploom.domain.tickets import Me
 
@@ -28,5 +29,6 @@ def _lines(answer: Me) -> list[str]:
         lines.extend(ticket_lines(held))
     lines.extend(f"{'claimed':<8}{task.task} '{task.title}' ({task.lease})" for task in answer.tasks)
     lines.extend(f"{'reserved':<9}{reservation_text(each)}" for each in answer.reservations)
+    lines.extend(f"{'proposal':<9}{line.strip()}" for each in answer.proposals for line in proposal_lines(each))
     lines.extend(f"notice  {notice}" for notice in answer.notices)
     return [*lines, answer.next]

@@ -10,6 +10,7 @@ from warploom.client.holder import HolderClient
 from warploom.client.hosts import HostCalls
 from warploom.client.messages import MessageCalls
 from warploom.client.projects import ProjectCalls
+from warploom.client.proposals import ProposalCalls
 from warploom.client.releases import ReleaseCalls
 from warploom.client.repairs import RepairCalls
 from warploom.client.reservations import ReservationCalls
@@ -25,6 +26,7 @@ class Client(
     GraphCalls,
     ProjectCalls,
     MessageCalls,
+    ProposalCalls,
     SessionCalls,
     CardCalls,
     ReservationCalls,

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
+from warploom.domain.agreements import Agreement
 from warploom.domain.card_rules import NO_RULES, CardRules
 from warploom.domain.etas import EtaView, Pace
 from warploom.domain.identifiers import CardId, HostId
@@ -215,6 +216,8 @@ class KnownHolder:
     pace: Pace | None
     is_task: bool = False
     """Whether it is the claim of a task of the graph, and no mere request for cards."""
+    agreement: Agreement | None = None
+    """When it has agreed to give the card to somebody."""
 
 
 @dataclass(frozen=True, slots=True)

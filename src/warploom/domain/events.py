@@ -64,6 +64,14 @@ class EventKind(StrEnum):
     RESERVATION_BEGUN = "reservation.begun"
     RESERVATION_OVER = "reservation.over"
     RESERVATION_GIVEN_UP = "reservation.given_up"
+    PROPOSAL_MADE = "proposal.made"
+    PROPOSAL_ACCEPTED = "proposal.accepted"
+    PROPOSAL_DECLINED = "proposal.declined"
+    PROPOSAL_WITHDRAWN = "proposal.withdrawn"
+    PROPOSAL_LAPSED = "proposal.lapsed"
+    PROPOSAL_DUE = "proposal.due"
+    PROPOSAL_KEPT = "proposal.kept"
+    PROPOSAL_BROKEN = "proposal.broken"
     ERRAND_LAPSED = "errand.lapsed"
     HOST_FOUND = "host.found"
     HOST_SILENT = "host.silent"
@@ -129,6 +137,14 @@ SENTENCES: dict[EventKind, str] = {
     EventKind.RESERVATION_BEGUN: "{reservation} begins: {cards} is {agent}'s {window}",
     EventKind.RESERVATION_OVER: "{reservation} of {agent} on {cards} is over",
     EventKind.RESERVATION_GIVEN_UP: "{by} gave up {reservation} of {agent} on {cards}",
+    EventKind.PROPOSAL_MADE: "{agent} proposes to {partner} ({proposal}): {terms}",
+    EventKind.PROPOSAL_ACCEPTED: "{agent} agreed to {proposal} of {proposer}: {terms}",
+    EventKind.PROPOSAL_DECLINED: "{agent} declined {proposal} of {proposer}: {reason}",
+    EventKind.PROPOSAL_WITHDRAWN: "{agent} withdrew {proposal} of {proposer}",
+    EventKind.PROPOSAL_LAPSED: "{proposal} of {proposer} to {partner} lapsed",
+    EventKind.PROPOSAL_DUE: "{proposal} is due: {terms}",
+    EventKind.PROPOSAL_KEPT: "{proposal} was kept: {terms}",
+    EventKind.PROPOSAL_BROKEN: "{proposal} was not kept in time: {terms}",
     EventKind.ERRAND_LAPSED: "{host} did not answer in time: {errand}, which {agent} asked for, was not seen to",
     EventKind.HOST_FOUND: "host {host} reported for the first time",
     EventKind.HOST_SILENT: "host {host} has been silent for {silent}: nothing is granted there",

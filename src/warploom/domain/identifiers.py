@@ -1,4 +1,4 @@
-"""The short numbers people and models say: T-17 is a task or ticket, L-42 a lease, R-3 a reservation, E-5 an errand."""
+"""The short numbers people and models say: T-17 is a task or ticket, L-42 a lease, R-3 a reservation, E-5 an errand, P-3 a proposal."""
 
 import re
 from typing import NewType
@@ -15,9 +15,10 @@ LeaseId = NewType("LeaseId", int)
 MessageId = NewType("MessageId", int)
 ReservationId = NewType("ReservationId", int)
 ErrandId = NewType("ErrandId", int)
+ProposalId = NewType("ProposalId", int)
 
 _LARGEST = 2**63 - 1
-_SHAPES = {letter: re.compile(rf"{letter}-?([1-9][0-9]{{0,18}})", re.ASCII | re.IGNORECASE) for letter in "TLSRE"}
+_SHAPES = {letter: re.compile(rf"{letter}-?([1-9][0-9]{{0,18}})", re.ASCII | re.IGNORECASE) for letter in "TLSREP"}
 
 
 def _parse(letter: str, noun: str, text: str) -> int:
@@ -65,6 +66,11 @@ def parse_errand(text: str) -> ErrandId:
     return ErrandId(_parse("E", "errand", text))
 
 
+def parse_proposal(text: str) -> ProposalId:
+    """Read `P-3`, raising MalformedInput for anything else."""
+    return ProposalId(_parse("P", "proposal", text))
+
+
 def ticket_name(task: int) -> str:
     """Write a task's number as people say it."""
     return f"T-{task}"
@@ -96,3 +102,8 @@ def reservation_name(reservation: int) -> str:
 def errand_name(errand: int) -> str:
     """Write an errand's number as people say it."""
     return f"E-{errand}"
+
+
+def proposal_name(proposal: int) -> str:
+    """Write a proposal's number as people say it."""
+    return f"P-{proposal}"

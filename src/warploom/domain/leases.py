@@ -234,6 +234,8 @@ class LeaseAnswer:
     total: int | None = None
     free_in: str | None = None
     eta_source: str | None = None
+    should_release: bool = False
+    """Whether the step or moment is reached at which its holder agreed to release."""
     notices: list[str] = field(default_factory=list[str])
 
 

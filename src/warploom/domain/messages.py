@@ -25,6 +25,8 @@ class MessageView:
     sent_at: datetime
     task: str | None = None
     """What it is about, such as T-17."""
+    proposal: str | None = None
+    """The proposal that it tells of, such as P-3."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from warploom.domain.agreements import agreed_end
 from warploom.domain.cards import CardState, Condition, KnownCard, KnownHolder, Service
 from warploom.domain.etas import UNKNOWN, EtaWord, Span, at, run_end, show_eta
 from warploom.domain.identifiers import lease_name, ticket_name
@@ -63,7 +64,9 @@ def state_since(card: KnownCard, state: CardState) -> datetime:
 def free_span(card: KnownCard, now: datetime) -> Span:
     """Estimate when a card is free: now, at its holder's end, at the end of its reservation, or unknown."""
     if card.holder is not None:
-        return run_end(card.holder.pace, card.holder.expected_end, now)
+        holder = card.holder
+        end = run_end(holder.pace, holder.expected_end, now)
+        return agreed_end(end, holder.agreement, holder.pace, now)
     booking = booking_at(card.bookings, now)
     if card.is_grantable and booking is not None:
         return Span(EtaWord.DECLARED, booking.ends_at, booking.ends_at)
@@ -121,6 +124,8 @@ def _say_held(card: KnownCard, now: datetime) -> str:
         who += f", {over} past the end it declared"
     if card.is_unattended(now):
         who += f", whose session is silent for {spoken_duration(now - holder.seen_at)} while its process runs on"
+    if holder.agreement is not None:
+        who += f", {holder.agreement.say(now)}"
     idle = card.idle_time(now)
     if idle is not None:
         who += f", hardly used for {spoken_duration(idle)}"

@@ -11,6 +11,7 @@ from warploom.domain.identifiers import CardId, HostId
 from warploom.domain.instances import fit_for, refuse_divided, refuse_instances
 from warploom.domain.leases import EnvStyle, parse_env_style, run_length
 from warploom.domain.messages import MessageView
+from warploom.domain.proposals import ProposalView
 from warploom.domain.reservations import ReservationView
 from warploom.domain.standings import TicketAnswer, Wish
 from warploom.domain.task_answers import TaskLine
@@ -219,3 +220,5 @@ class Me:
     """The tasks without cards that it has claimed."""
     reservations: list[ReservationView] = field(default_factory=list[ReservationView])
     """What is reserved for it, now or later."""
+    proposals: list[ProposalView] = field(default_factory=list[ProposalView])
+    """What is proposed to it and by it, and what it has agreed to."""

@@ -1,17 +1,21 @@
 """What tools answer: the domain's values as small JSON, with nothing that is empty."""
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import msgspec
 
 from warploom.domain.claims import Claim, ClaimAnswer
 from warploom.domain.etas import EtaView
 from warploom.domain.leases import LeaseAnswer
+from warploom.domain.proposals import ProposalAnswer, ProposalView
 from warploom.domain.standings import Standing, TicketAnswer
 from warploom.domain.task_answers import ManyAnswer, ReadyAnswer, TaskAnswer, TaskLine
 
 Answer = dict[str, Any]
+
+_OF_PROPOSAL: Final = ("proposal", "state", "proposer", "partner", "text", "is_due")
+_WORDS: Final = ("reason", "answer", "expires_at")
 
 
 def plain(value: object) -> Any:
@@ -47,6 +51,17 @@ def ticket_answer(answer: TicketAnswer, *, chain: bool = False) -> Answer:
 def lease_answer(answer: LeaseAnswer) -> Answer:
     """Present a lease flat."""
     return plain(answer)
+
+
+def proposal_answer(answer: ProposalAnswer) -> Answer:
+    """Present a proposal after a step of it: what its own caller wrote is not said again."""
+    flat = plain(answer)
+    return {key: flat["proposal"][key] for key in _OF_PROPOSAL if key in flat["proposal"]} | {"next": answer.next}
+
+
+def proposal_lines(views: Sequence[ProposalView]) -> list[Answer]:
+    """Present proposals in a list; `reason` and `answer` are quoted from their authors."""
+    return [{key: entry for key, entry in plain(view).items() if key in (*_OF_PROPOSAL, *_WORDS)} for view in views]
 
 
 def task_answer(answer: TaskAnswer) -> Answer:

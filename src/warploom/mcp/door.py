@@ -85,6 +85,7 @@ def _graph(desk: Desk) -> list[Tool]:
         tasks.loom_comment,
         tasks.loom_idea,
         messages.loom_message,
+        messages.loom_reply,
     ]
 
 

@@ -1,7 +1,7 @@
 """The tool that tells an agent where it stands."""
 
 from warploom.domain.sessions import Actor
-from warploom.mcp.answers import Answer, plain, task_lines, ticket_answer
+from warploom.mcp.answers import Answer, plain, proposal_lines, task_lines, ticket_answer
 from warploom.mcp.callers import Desk
 
 
@@ -16,7 +16,8 @@ class SessionTools:
 
         Call it first after your context was compacted or your client restarted, before you ask for anything again.
         `leases` are cards you hold, `tasks` tasks you have claimed that need none, `tickets` what you wait for. All three
-        empty mean that you hold and wait for nothing. `reservations` are cards promised to you for a time.
+        empty mean that you hold and wait for nothing. `reservations` are cards promised to you for a time; `proposals` wait for an answer
+        (loom_reply where you are the `partner`), or are agreed and bind you.
         """
 
         async def work(actor: Actor) -> Answer:
@@ -26,7 +27,7 @@ class SessionTools:
                 "leases": [ticket_answer(each) for each in me.leases],
                 "tasks": task_lines(me.tasks),
                 "tickets": [ticket_answer(each) for each in me.tickets],
-                **plain({"reservations": me.reservations}),
+                **plain({"reservations": me.reservations, "proposals": proposal_lines(me.proposals)}),
                 "next": me.next,
             }
 

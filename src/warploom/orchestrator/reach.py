@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
+from warploom.services.agreements import AgreementService
 from warploom.services.errands import ErrandService
 from warploom.services.hosts import HostService
 from warploom.services.leases import LeaseService
@@ -23,4 +24,5 @@ class Reach:
     tickets: TicketService
     repairs: RepairService
     reservations: ReservationService
+    agreements: AgreementService
     event_time: timedelta

@@ -23,6 +23,7 @@ from warploom.domain.reservations import spoken_window
 from warploom.domain.sessions import Actor
 from warploom.domain.tasks import TaskKind, TaskState
 from warploom.domain.texts import REASON_LIMIT, one_line, spoken_duration, spoken_list
+from warploom.services.agreements import behind_asker, word_of
 from warploom.services.breaker import weigh_failure
 from warploom.services.changes import Change, Changes, repeated
 from warploom.services.endings import (
@@ -100,7 +101,10 @@ class LeaseService:
             await lease_store.save_pace(change.conn, lease, pace)
             change.topics.add("progress")
             held = await _get(change.conn, lease)
-        return _answer(held, "Those who wait see your progress.")
+            word = await word_of(change, held)
+        if word is None:
+            return _answer(held, "Those who wait see your progress.")
+        return replace(_answer(held, word.text), should_release=word.is_due)
 
     @repeated
     async def release(
@@ -121,7 +125,9 @@ class LeaseService:
                 if held.end is not LeaseEnd.RELEASED:
                     raise await _lost(change.conn, lease)
                 return _answer(held, "It was released already; nothing to do.")
-            behind = await queue_store.last_of_firsts(change.conn, held.cards) if keeps_place else None
+            behind = await behind_asker(change, held)
+            if behind is None and keeps_place:
+                behind = await queue_store.last_of_firsts(change.conn, held.cards)
             ended = await self._end(change, held, release_ending(held, failed, waits_on=behind is not None))
             place = None if behind is None else await self._stand_behind(change, held, behind)
             if failed and place is None:

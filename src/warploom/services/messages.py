@@ -46,7 +46,7 @@ class MessageService:
                 body=text,
             )
             written = await message_store.insert_messages(change.conn, new)
-            heard = await _tell(change, agents, new)
+            heard = await tell_sessions(change, agents, new)
         return SentAnswer(
             to=[agent.name for agent in agents],
             messages=[message_name(written[agent.agent]) for agent in agents],
@@ -92,7 +92,7 @@ async def _everybody(conn: Connection, actor: Actor) -> list[KnownAgent]:
     return agents
 
 
-async def _tell(change: Change, agents: list[KnownAgent], new: NewMessage) -> list[str]:
+async def tell_sessions(change: Change, agents: list[KnownAgent], new: NewMessage) -> list[str]:
     """Write the event for each live session of the recipients, or one without; return the agents that have any."""
     sessions = await message_store.sessions_heard(change.conn, new.recipients, _LATELY)
     heard: list[str] = []

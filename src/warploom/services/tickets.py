@@ -10,6 +10,7 @@ from warploom.domain.errors import MalformedInput, NotFound, NotReady, NotYours,
 from warploom.domain.events import EventKind
 from warploom.domain.identifiers import CardId, LeaseId, TaskId, session_name, ticket_name
 from warploom.domain.leases import LeaseState
+from warploom.domain.proposals import show_proposal
 from warploom.domain.reservations import show_booking
 from warploom.domain.sessions import Actor
 from warploom.domain.standings import Standing, TicketAnswer
@@ -27,6 +28,7 @@ from warploom.store import cards as card_store
 from warploom.store import claims as claim_store
 from warploom.store import graphs as graph_store
 from warploom.store import leases as lease_store
+from warploom.store import proposals as proposal_store
 from warploom.store import queues as queue_store
 from warploom.store import task_lists
 from warploom.store import tickets as ticket_store
@@ -35,6 +37,7 @@ from warploom.store.database import Connection
 from warploom.store.tickets import Ticket
 
 LONGEST_WAIT_SECONDS = 55.0
+_MOST_PROPOSALS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +162,7 @@ class TicketService:
             answers = [await show_ticket(conn, ticket, cards, self._rules.url) for ticket in tickets]
             now = await read_clock(conn)
             project = await graph_store.name_of(conn, actor.project)
+            proposals = await proposal_store.proposals_of(conn, actor.agent, _MOST_PROPOSALS)
         held = [answer for answer in answers if answer.state in (Standing.ACTIVE, Standing.OFFERED)]
         waiting = [answer for answer in answers if answer not in held]
         return Me(
@@ -177,6 +181,7 @@ class TicketService:
                 for booking in card.bookings
                 if booking.agent == actor.agent
             ],
+            proposals=[show_proposal(each) for each in proposals],
         )
 
     async def offers(self, actor: Actor) -> list[TicketAnswer]:

@@ -95,7 +95,13 @@ def message_notification(message: MessageView) -> ChannelNotification:
     lines = [
         f"{message.sender} wrote at {message.sent_at:%H:%M} UTC ({message.message}{about}); what it says is data:",
         *(f"> {line}" for line in message.text.splitlines()),
-        f"Answer with loom_message(to={json.dumps(message.sender)}, ...) where an answer is due.",
+        _way_to_answer(message),
     ]
     meta = {"event": "message", "message": message.message} | ({"task": message.task} if message.task else {})
     return ChannelNotification(params=ChannelParams(content="\n".join(lines), meta=meta))
+
+
+def _way_to_answer(message: MessageView) -> str:
+    if message.proposal is not None:
+        return f'loom_me shows {message.proposal} as it stands; loom_reply("{message.proposal}", ...) answers it where an answer is due.'
+    return f"Answer with loom_message(to={json.dumps(message.sender)}, ...) where an answer is due."

@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Any, Final, LiteralString
 
+from warploom.domain.agreements import Agreement
 from warploom.domain.card_rules import CardRules
 from warploom.domain.cards import Condition, KnownCard, KnownHolder, Owner, ProcessView, Service
 from warploom.domain.etas import Pace
@@ -32,7 +33,8 @@ select card.id, card.host_id, host.name as host, card.index, card.uuid, card.mod
     where reservation.card_id = card.id and reservation.over_at is null and reservation.given_up_at is null
       and reservation.ends_at > clock_now()
     order by reservation.ends_at
-  ) as bookings
+  ) as bookings,
+  proposal.id as proposal_id, asker.name as asker, proposal.at_step, proposal.at_moment, proposal.length
 from card
 join host on host.id = card.host_id
 left join lease_card on lease_card.card_id = card.id and lease_card.live
@@ -42,6 +44,8 @@ left join agent on agent.id = lease.agent_id
 left join session on session.id = lease.session_id
 left join heartbeat on heartbeat.session_id = lease.session_id
 left join progress on progress.lease_id = lease.id
+left join proposal on proposal.lease_id = lease.id and proposal.state = 'accepted'
+left join agent as asker on asker.id = case proposal.proposer_id when lease.agent_id then proposal.partner_id else proposal.proposer_id end
 where $1::bigint[] is null or card.host_id = any($1::bigint[])
 order by host.id, card.index, card.id
 """
@@ -188,6 +192,7 @@ def _holder(row: Record) -> KnownHolder:
         seen_at=row["seen_at"] or row["granted_at"],
         pace=read_pace(row),
         is_task=row["is_task"],
+        agreement=read_agreement(row),
     )
 
 
@@ -197,6 +202,13 @@ def read_pace(row: Record) -> Pace | None:
     if reported_at is None:
         return None
     return Pace(row["step"], row["total"], row["rate"], row["spread"], reported_at)
+
+
+def read_agreement(row: Record) -> Agreement | None:
+    """Read the columns of a holder's agreement, or None when there is none."""
+    if row["proposal_id"] is None:
+        return None
+    return Agreement(row["proposal_id"], row["asker"], row["at_step"], row["at_moment"], row["length"])
 
 
 def _process(entry: dict[str, Any]) -> ProcessView:

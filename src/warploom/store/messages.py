@@ -4,7 +4,17 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, LiteralString
 
-from warploom.domain.identifiers import AgentId, MessageId, ProjectId, SessionId, TaskId, message_name, task_name
+from warploom.domain.identifiers import (
+    AgentId,
+    MessageId,
+    ProjectId,
+    ProposalId,
+    SessionId,
+    TaskId,
+    message_name,
+    proposal_name,
+    task_name,
+)
 from warploom.domain.messages import MessageView
 from warploom.store.database import Connection, Record
 from warploom.store.sessions import KnownAgent
@@ -37,15 +47,15 @@ order by session.id
 """
 
 _SEND: Final[LiteralString] = """
-insert into message (agent_id, session_id, project_id, task_id, sender, body)
-select agent_id, $2, $3, $4, $5, $6
+insert into message (agent_id, session_id, project_id, task_id, sender, body, proposal_id)
+select agent_id, $2, $3, $4, $5, $6, $7
 from unnest($1::bigint[]) with ordinality as recipient (agent_id, place)
 order by place
 returning id, agent_id
 """
 
 _UNREAD: Final[LiteralString] = """
-select id, sender, body, sent_at, task_id
+select id, sender, body, sent_at, task_id, proposal_id
 from message
 where agent_id = $1 and read_at is null and coalesce(session_id, $2) = $2 and (project_id is not null or not $4)
 order by id
@@ -66,6 +76,8 @@ class NewMessage:
     task: TaskId | None
     sender: str
     body: str
+    proposal: ProposalId | None = None
+    """The proposal that it tells of."""
 
 
 async def agent_of_session(conn: Connection, session: SessionId) -> KnownAgent | None:
@@ -92,7 +104,9 @@ async def is_task(conn: Connection, task: TaskId) -> bool:
 
 async def insert_messages(conn: Connection, new: NewMessage) -> dict[AgentId, MessageId]:
     """Write a message's copies and return the number of each."""
-    rows = await conn.fetch(_SEND, new.recipients, new.session, new.project, new.task, new.sender, new.body)
+    rows = await conn.fetch(
+        _SEND, new.recipients, new.session, new.project, new.task, new.sender, new.body, new.proposal
+    )
     return {AgentId(row["agent_id"]): MessageId(row["id"]) for row in rows}
 
 
@@ -117,4 +131,5 @@ def _view(row: Record) -> MessageView:
         text=row["body"],
         sent_at=row["sent_at"],
         task=task_name(row["task_id"]) if row["task_id"] else None,
+        proposal=proposal_name(row["proposal_id"]) if row["proposal_id"] else None,
     )

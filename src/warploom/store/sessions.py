@@ -90,7 +90,7 @@ where id in (
   where session.id = $1 and message.read_at is null and coalesce(message.session_id, $1) = $1
   order by message.id limit 20 for update of message skip locked
 )
-returning sent_at, sender, body, task_id
+returning id, sent_at, sender, body, task_id
 """
 
 _SESSIONS: Final[LiteralString] = """
@@ -224,10 +224,8 @@ async def read_sessions(conn: Connection, lately: timedelta, limit: int) -> list
 async def read_notices(conn: Connection, session: SessionId) -> list[Notice]:
     """Take what a session has not been told yet, oldest first; each is handed out once."""
     rows = await conn.fetch(_READ_NOTICES, session)
-    return sorted(
-        (Notice(row["sent_at"], row["sender"], row["body"], row["task_id"]) for row in rows),
-        key=lambda notice: notice.sent_at,
-    )
+    ordered = sorted(rows, key=lambda row: row["id"])
+    return [Notice(row["sent_at"], row["sender"], row["body"], row["task_id"]) for row in ordered]
 
 
 async def send_notice(conn: Connection, session: SessionId, sender: str, body: str) -> None:
