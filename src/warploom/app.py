@@ -118,7 +118,7 @@ def build_app(settings: Settings, url: str | None = None) -> App:
         projects=ProjectService(changes),
         messages=MessageService(changes),
         proposals=ProposalService(changes, times),
-        events=EventService(changes),
+        events=EventService(changes, settings.streams),
         health=HealthService(database, bus),
         duties=Reach(
             database,

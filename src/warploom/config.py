@@ -88,6 +88,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("capabilities", "", "What this host can do, such as docker; tasks may need it. With commas between."),
     Setting("event_days", "90", "How long events are kept."),
+    Setting("streams", "32", "How many event streams one user may hold open at a time on one server process."),
     Setting("pool_size", "10", "Database connections of one server process."),
 )
 _DEFAULTS = {setting.name: setting.default for setting in SETTINGS}
@@ -142,6 +143,7 @@ class Settings:
     toolsets: tuple[Toolset, ...]
     capabilities: tuple[str, ...]
     event_time: timedelta
+    streams: int
     pool_size: int
     cards: CardTables
     source: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, compare=False)
@@ -272,6 +274,7 @@ def _build(home: Path, values: Mapping[str, str], cards: CardTables) -> Settings
         toolsets=read_toolsets(values["toolsets"]),
         capabilities=names("capabilities"),
         event_time=timedelta(days=_number(values, "event_days", 1)),
+        streams=int(_number(values, "streams", 1)),
         pool_size=int(_number(values, "pool_size", 2)),
         cards=cards,
         source={**values, "fake_scenario": scenario or ""},

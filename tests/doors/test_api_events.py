@@ -33,7 +33,7 @@ def served(database_url: str, redis_url: str, tmp_path: Path) -> Generator[Serve
             given = {"home": tmp_path, "database_url": database_url, "redis_url": redis_url} | settings
             app = build_app(Settings.load({f"WARPLOOM_{name.upper()}": str(value) for name, value in given.items()}))
             if stream_time is not None:
-                app = replace(app, events=EventService(Changes(app.database, app.bus), stream_time))
+                app = replace(app, events=EventService(Changes(app.database, app.bus), 32, stream_time))
             return stack.enter_context(listening(build_server(app)))
 
         yield serve
@@ -71,6 +71,7 @@ def _log(caller: Caller, cursor: str) -> list[tuple[str, str]]:
 
 
 def test_a_reader_that_is_cut_off_again_and_again_misses_and_repeats_nothing(served: Served) -> None:
+    """Casebook C67."""
     url = served()
     reader, host = Caller(url), Caller(url)
     host.survey(cards=2)
@@ -134,6 +135,7 @@ def test_a_session_may_listen_to_its_own_lines_alone(served: Served) -> None:
 
 
 def test_the_stream_ends_early_by_itself_and_goes_on_from_where_it_was(served: Served) -> None:
+    """Casebook C71."""
     caller = Caller(served(stream_time=timedelta(seconds=0.2)))
     cursor = caller.get("/events", limit=1)["cursor"]
     caller.survey()
@@ -147,7 +149,39 @@ def test_the_stream_ends_early_by_itself_and_goes_on_from_where_it_was(served: S
         assert list(events) == []
 
 
+def test_one_user_holds_so_many_streams_and_others_are_served(served: Served) -> None:
+    """Casebook C71."""
+    url = served(streams=2)
+    mine, other = Caller(url, "mine"), Caller(url, "other")
+    with streaming(mine):
+        with streaming(mine), streaming(other):
+            refused = mine.http.get("/events")
+            assert (refused.status_code, refused.headers["Retry-After"]) == (429, "2")
+            assert refused.json()["error"] == {
+                "code": "crowded",
+                "cause": "You hold 2 event streams open on this server.",
+                "next": "Close one that nobody reads, or read /api/v1/events page by page.",
+            }
+        eventually(lambda: _is_open(mine))
+
+
+def _is_open(caller: Caller) -> bool:
+    with caller.http.stream("GET", "/events") as answer:
+        return answer.status_code == 200
+
+
+def test_readers_are_told_to_come_back_at_different_moments(served: Served) -> None:
+    """Casebook C71."""
+    url = served()
+    pauses: set[str] = set()
+    for number in range(6):
+        with Caller(url, f"reader-{number}").http.stream("GET", "/events") as answer:
+            pauses.add(next(line for line in answer.iter_lines() if line.startswith("retry: ")))
+    assert len(pauses) > 1
+
+
 def test_open_streams_and_waits_hold_no_connection(served: Served, database_url: str) -> None:
+    """Casebook C65."""
     url = served(pool_size=2)
     holder, waiter = Caller(url, "holder"), Caller(url, "waiter")
     holder.survey()

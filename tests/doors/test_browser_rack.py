@@ -176,6 +176,7 @@ def test_without_a_stream_the_page_polls(context: BrowserContext, stage: Stage):
 
 
 def test_a_hidden_tab_stops_streaming_and_catches_up_when_it_is_seen(page: Page, stage: Stage):
+    """Casebook C71."""
     assert stage.wait_for_streams(1)
     hide = "value => { Object.defineProperty(document, 'hidden', { value, configurable: true });"
     page.evaluate(hide + "document.dispatchEvent(new Event('visibilitychange')); }", True)

@@ -4,13 +4,16 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import redis
 
 from support.databases import Clock
 from support.lab import Lab, LabHost, lease_of, ticket_of
 from support.locks import until
+from support.proxy import Proxy
 from support.rows import Sql
 from support.servers import temporary_home
 from warploom.app import App
+from warploom.bus import hints
 from warploom.bus.hints import POLL_SECONDS, BusState
 from warploom.domain.errors import NotFound
 from warploom.domain.health import Word
@@ -129,6 +132,55 @@ async def test_the_doctor_says_that_redis_is_stopped_and_that_it_is_back(open_ap
     valkey.start()
     await connected(app)
     assert (await bus_check())[0] is Word.OK
+
+
+async def test_a_redis_that_stays_silent_is_told_from_one_that_is_quiet_and_hints_flow_again_after_it(
+    open_app: OpenApp, redis_url: str, no_poll: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Casebook C68: half-open connections, one that hears and one that sends, are found by a question that stays unanswered."""
+    monkeypatch.setattr(hints, "_PING_SECONDS", 0.2)
+    lost = Proxy(redis_url)
+    try:
+        apps = [await open_app(redis_url=lost.url) for _ in range(2)]
+        for app in apps:
+            await connected(app)
+        lab = Lab(apps[0])
+        host, holder, lease, mine, ticket = await queued(lab)
+        waiter = await waits(apps[1], mine, ticket)
+        lost.black_hole()
+
+        async def are_broken() -> bool:
+            return all(app.bus.health().state is BusState.BROKEN for app in apps)
+
+        await until(are_broken)
+        await free(lab, host, holder, lease)
+        assert not waiter.done()
+        lost.restore()
+        async with asyncio.timeout(20):
+            assert (await waiter).state is Standing.OFFERED
+        for app in apps:
+            await connected(app)
+    finally:
+        lost.close()
+
+
+async def test_a_redis_that_answers_and_passes_nothing_on_is_no_connection(open_app: OpenApp, valkey: Valkey) -> None:
+    """Casebook C68: what counts is that hints get through, not that somebody answers."""
+    app = await open_app(redis_url=valkey.url)
+    await connected(app)
+    client = redis.Redis.from_url(valkey.url)
+    client.execute_command("CLIENT", "PAUSE", 600_000, "WRITE")
+    app.bus.publish(["events"])
+
+    async def is_broken() -> bool:
+        return app.bus.health().state is BusState.BROKEN
+
+    await until(is_broken)
+    await app.health.doctor()
+    assert client.ping()
+    client.execute_command("CLIENT", "UNPAUSE")
+    client.close()
+    await connected(app)
 
 
 async def test_hints_flow_again_once_redis_is_back(open_app: OpenApp, valkey: Valkey, no_poll: None) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 import uuid
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,6 +17,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
+from warploom.bus.breaker import Breaker
 from warploom.telemetry.logs import get_logger
 
 CHANNEL: Final = "warploom:hints"
@@ -27,7 +28,7 @@ _TIMEOUT_SECONDS: Final = 1.0
 _GAP_SECONDS: Final = 0.003
 """A hint after a quiet moment goes at once; those that follow closer than this go together."""
 _PING_SECONDS: Final = 5.0
-_LONGEST_PAUSE: Final = 2.0
+"""How long a connection may be silent before it is asked whether it is still there; half-open ones are found by that."""
 _log = get_logger("bus")
 
 
@@ -41,9 +42,10 @@ class BusState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BusHealth:
-    """The state of the bus, since how many seconds no hint came from it, and how many waiters listen here."""
+    """The state of the bus and for how many seconds it has been in it, how long ago a hint came, how many listen here."""
 
     state: BusState
+    seconds_in_state: float
     seconds_since_hint: float | None
     listeners: int
     problem: str | None
@@ -76,7 +78,11 @@ class Listener:
 
 
 class Bus:
-    """One subscription per process, however many waiters; publishing never fails and never waits for Redis."""
+    """One subscription per process, however many waiters; publishing never fails and never waits for Redis.
+
+    Two connections, one that hears and one that sends, each behind a breaker of its own: whatever fails or stays silent is left
+    alone for a while and then tried once. Only with both is the bus connected.
+    """
 
     def __init__(self, url: str | None) -> None:
         self._url = url
@@ -84,7 +90,7 @@ class Bus:
         self._listeners: dict[str, set[Listener]] = {}
         self._outbox: asyncio.Queue[list[str]] = asyncio.Queue(maxsize=10_000)
         self._tasks: list[asyncio.Task[None]] = []
-        self._state = BusState.ABSENT if url is None else BusState.BROKEN
+        self._hearing, self._sending = Breaker(), Breaker()
         self._problem: str | None = None
         self._last_hint: float | None = None
         self.is_closing = False
@@ -93,7 +99,8 @@ class Bus:
     async def start(self) -> None:
         """Start to subscribe and publish in the background; an absent or dead Redis is no error."""
         if self._url is not None:
-            self._tasks = [asyncio.create_task(self._subscribe(self._url)), asyncio.create_task(self._send(self._url))]
+            links = ((self._hearing, self._hear), (self._sending, self._send))
+            self._tasks = [asyncio.create_task(self._keep(breaker, work, self._url)) for breaker, work in links]
 
     async def stop(self) -> None:
         """Stop the background work. One cancellation is not enough: `wait_for`, which the client uses, can swallow it."""
@@ -107,7 +114,7 @@ class Bus:
         """Ring everybody in this process who listens to one of `topics`, and hint to the other processes."""
         names = sorted(set(topics))
         self._ring(names)
-        if self._url is not None and self._state is BusState.CONNECTED:
+        if self._sending.is_closed:
             with suppress(asyncio.QueueFull):
                 self._outbox.put_nowait(names)
 
@@ -135,7 +142,15 @@ class Bus:
         """Tell how the bus is."""
         age = None if self._last_hint is None else time.monotonic() - self._last_hint
         listeners = len({listener for group in self._listeners.values() for listener in group})
-        return BusHealth(self._state, age, listeners, self._problem)
+        links = (self._hearing, self._sending)
+        broken = [link for link in links if not link.is_closed]
+        seconds = [link.seconds_since_change() for link in broken or links]
+        return BusHealth(self._state(), max(seconds) if broken else min(seconds), age, listeners, self._problem)
+
+    def _state(self) -> BusState:
+        if self._url is None:
+            return BusState.ABSENT
+        return BusState.CONNECTED if self._hearing.is_closed and self._sending.is_closed else BusState.BROKEN
 
     def _ring(self, topics: Iterable[str]) -> None:
         for topic in topics:
@@ -145,28 +160,33 @@ class Bus:
     def _ring_all(self) -> None:
         self._ring(list(self._listeners))
 
-    def _note(self, state: BusState, problem: str | None = None) -> None:
-        if state is not self._state:
-            _log.info("redis is %s%s", state.value, f": {problem}" if problem else "")
-        self._state, self._problem = state, problem
-
-    async def _subscribe(self, url: str) -> None:
-        pause = 0.05
+    async def _keep(self, breaker: Breaker, work: Callable[[str], Coroutine[Any, Any, None]], url: str) -> None:
+        """Keep one of the two connections: begin it anew whenever it fails, after the pause that its breaker asks for."""
         while True:
             try:
-                await self._hear(url)
+                await work(url)
             except (RedisError, OSError, TimeoutError) as error:
-                self._note(BusState.BROKEN, str(error)[:200] or type(error).__name__)
-            await asyncio.sleep(pause)
-            pause = 0.05 if self._state is BusState.CONNECTED else min(_LONGEST_PAUSE, pause * 2)
+                self._note(breaker, str(error)[:200] or type(error).__name__)
+            await asyncio.sleep(breaker.pause())
+
+    def _note(self, breaker: Breaker, problem: str | None = None) -> None:
+        before = self._state()
+        breaker.worked() if problem is None else breaker.failed()
+        state = self._state()
+        self._problem = None if state is BusState.CONNECTED else problem or self._problem
+        if state is not before:
+            _log.info("redis is %s%s", state.value, f": {problem}" if problem else "")
 
     async def _hear(self, url: str) -> None:
-        """Subscribe once and hear until the connection fails; a ping finds one that is only half open."""
+        """Subscribe once and hear until the connection fails; what is silent is asked for a sign of life."""
         client = _client(url)
         try:
             async with client.pubsub() as pubsub:
-                await pubsub.subscribe(CHANNEL)
-                self._note(BusState.CONNECTED)
+                async with asyncio.timeout(_TIMEOUT_SECONDS):
+                    await pubsub.subscribe(CHANNEL)
+                    while await pubsub.get_message(timeout=_TIMEOUT_SECONDS) is None:
+                        pass  # the answer to the subscription: from here on nothing is missed
+                self._note(self._hearing)
                 self._ring_all()
                 last_sign = time.monotonic()
                 while True:
@@ -185,34 +205,44 @@ class Bus:
     def _take(self, message: dict[str, Any]) -> None:
         if message["type"] != "message":
             return
-        self._last_hint = time.monotonic()
         with suppress(ValueError, KeyError, TypeError):
             hint = json.loads(message["data"])
+            if hint["topics"]:
+                self._last_hint = time.monotonic()
             if hint["from"] != self._me:
                 self._ring(hint["topics"])
 
     async def _send(self, url: str) -> None:
+        """Send what is to be hinted until that fails; a hint of nothing, first and in a silence, shows that hints get through."""
         client = _client(url)
+        topics: list[str] = []
         try:
             while True:
-                topics = set(await self._outbox.get())
-                while not self._outbox.empty():
-                    topics.update(self._outbox.get_nowait())
-                try:
-                    async with asyncio.timeout(_TIMEOUT_SECONDS):
-                        await client.publish(CHANNEL, json.dumps({"from": self._me, "topics": sorted(topics)}))
-                except (RedisError, OSError, TimeoutError) as error:
-                    self._problem = str(error)[:200] or type(error).__name__
-                    await _close(client)
+                async with asyncio.timeout(_TIMEOUT_SECONDS):
+                    await client.publish(CHANNEL, json.dumps({"from": self._me, "topics": topics}))
+                self._note(self._sending)
                 await asyncio.sleep(_GAP_SECONDS)
+                topics = await self._next_topics()
         finally:
             await _close(client)
+
+    async def _next_topics(self) -> list[str]:
+        """Return what is to be hinted next, all of it together; nothing after a silence."""
+        try:
+            async with asyncio.timeout(_PING_SECONDS):
+                topics = set(await self._outbox.get())
+        except TimeoutError:
+            return []
+        while not self._outbox.empty():
+            topics.update(self._outbox.get_nowait())
+        return sorted(topics)
 
 
 async def _close(client: Any) -> None:
     """Close every connection of a client, one that is still being set up included."""
     with suppress(RedisError, OSError, TimeoutError):
-        await client.aclose()
+        async with asyncio.timeout(_TIMEOUT_SECONDS):
+            await client.aclose()
 
 
 def _client(url: str) -> Any:

@@ -102,6 +102,13 @@ class Busy(WarploomError):
     status = 503
 
 
+class Crowded(WarploomError):
+    """The caller holds as many streams open on this server as one may."""
+
+    code = "crowded"
+    status = 429
+
+
 class Collision(Busy):
     """Another change came in between and nothing was changed; the server has repeated it a few times already."""
 

@@ -2,12 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections import Counter
+from collections.abc import AsyncGenerator, Generator
+from contextlib import contextmanager
 from datetime import timedelta
 from random import Random
 
 from warploom.bus.hints import POLL_SECONDS
-from warploom.domain.errors import MalformedInput
+from warploom.domain.errors import Crowded, MalformedInput
 from warploom.domain.events import EventView
 from warploom.domain.identifiers import SessionId
 from warploom.services.changes import EVERYTHING, Changes
@@ -23,8 +25,10 @@ STREAM_TIME = timedelta(minutes=4)
 class EventService:
     """Reads the log. No reader holds a database connection while it waits."""
 
-    def __init__(self, changes: Changes, stream_time: timedelta = STREAM_TIME) -> None:
+    def __init__(self, changes: Changes, streams: int, stream_time: timedelta = STREAM_TIME) -> None:
         self._changes = changes
+        self._streams = streams
+        self._open: Counter[str] = Counter()
         self._stream_seconds = stream_time.total_seconds()
 
     async def page(
@@ -53,6 +57,25 @@ class EventService:
         if agent is not None:
             async with self._changes.database.connection() as conn:
                 await agent_named(conn, agent)
+
+    def require_seat(self, user: str) -> None:
+        """Raise Crowded when a user holds as many streams of this process as one may, before another begins."""
+        if self._open[user] >= self._streams:
+            raise Crowded(
+                f"You hold {self._streams} event streams open on this server.",
+                "Close one that nobody reads, or read /api/v1/events page by page.",
+            )
+
+    @contextmanager
+    def seat(self, user: str) -> Generator[None]:
+        """Count a stream of a user for as long as it is open."""
+        self._open[user] += 1
+        try:
+            yield
+        finally:
+            self._open[user] -= 1
+            if not self._open[user]:
+                del self._open[user]
 
     async def follow(
         self, after: str | None, session: SessionId | None = None, agent: str | None = None

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from warploom.bus.hints import Bus, BusState
+from warploom.bus.hints import POLL_SECONDS, Bus, BusState
 from warploom.domain.card_rules import NO_RULES
 from warploom.domain.cards import CardState, KnownCard, Service
 from warploom.domain.errors import WarploomError
@@ -63,9 +63,15 @@ class HealthService:
     def _check_bus(self) -> Check:
         health = self._bus.health()
         if health.state is BusState.ABSENT:
-            return Check(Word.WARN, "bus", "no Redis or Valkey: waiters are woken by a look at the database every 3 s")
+            return Check(
+                Word.WARN,
+                "bus",
+                f"no Redis or Valkey: waiters are woken by a look at the database every {POLL_SECONDS:g} s",
+            )
         if health.state is BusState.BROKEN:
-            text = f"not reachable ({health.problem or 'not connected yet'}): wakes come within 3 s instead of at once"
+            since = spoken_duration(timedelta(seconds=health.seconds_in_state))
+            problem = health.problem or "not connected yet"
+            text = f"not reachable for {since} ({problem}): wakes come within {POLL_SECONDS:g} s instead of at once"
             return Check(Word.WARN, "bus", text, "Start it again; Warploom reconnects by itself.")
         seen = (
             "no hint yet" if health.seconds_since_hint is None else f"last hint {health.seconds_since_hint:.1f} s ago"

@@ -43,7 +43,7 @@ def add_error_handlers(app: FastAPI) -> None:
 
     async def refuse(_request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, WarploomError)
-        headers = {"Retry-After": "2"} if error.status == 503 else None
+        headers = {"Retry-After": "2"} if error.status in (429, 503) else None
         return JSONResponse(error_body(error), error.status, headers)
 
     async def invalid(_request: Request, error: Exception) -> JSONResponse:
