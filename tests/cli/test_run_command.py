@@ -275,6 +275,16 @@ def test_the_command_outlives_a_killed_run_and_its_output_still_arrives(
     assert not granting.called("POST", "/api/v1/leases/L-57/release")
 
 
+def test_a_command_whose_holder_agreed_to_release_by_now_says_so_and_goes_on(
+    granting: ScriptedServer, warploom: Command
+) -> None:
+    due = samples.lease(should_release=True, next="You agreed to release L-57 for claude-2 at step 120 (P-3).")
+    granting.on("POST", "/api/v1/leases/L-57/report", due)
+    done = warploom("run", "--", sys.executable, "-c", "print('step 120/3000')")
+    assert (done.returncode, done.stdout) == (0, "step 120/3000\n")
+    assert done.stderr.count("You agreed to release L-57 for claude-2") == 1
+
+
 def test_progress_in_the_output_is_reported_and_the_output_is_unchanged(
     granting: ScriptedServer, warploom: Command
 ) -> None:

@@ -10,7 +10,16 @@ from support.databases import Clock
 from support.lab import Lab, ticket_of
 from support.locks import somebody_waits
 from support.rows import Sql
-from warploom.domain.errors import Impossible, MalformedInput, NotAllowed, NotFound, NotReady, NotYours, Taken
+from warploom.domain.errors import (
+    Impossible,
+    LeaseLost,
+    MalformedInput,
+    NotAllowed,
+    NotFound,
+    NotReady,
+    NotYours,
+    Taken,
+)
 from warploom.domain.etas import EtaWord
 from warploom.domain.identifiers import LeaseId, ProposalId, lease_name, parse_proposal
 from warploom.domain.leases import LeaseAnswer
@@ -101,7 +110,7 @@ async def test_a_holder_that_agrees_is_told_at_its_step_and_releases_itself(scen
     assert due.should_release
     assert due.next.startswith("You agreed to release L-1 for claude-2 at step 500 (P-1)")
     assert (await step(lab, scene.lease, 501)).should_release
-    assert len([line for line in await told(lab, "claude-1") if "you agreed to release" in line]) == 1
+    assert len([line for line in await told(lab, "claude-1") if "You agreed to release" in line]) == 1
     assert (await lab.explain(scene.asker, scene.ticket)).state is Standing.QUEUED
     await lab.app.leases.release(scene.holder, scene.lease)
     await scene.clear()
@@ -109,6 +118,15 @@ async def test_a_holder_that_agrees_is_told_at_its_step_and_releases_itself(scen
     assert await lab.app.duties.agreements.turn() == 1
     assert await state_of(sql, proposal) == "kept"
     assert await kinds(sql) == ["proposal.made", "proposal.accepted", "proposal.due", "proposal.kept"]
+
+
+async def test_a_proposal_is_pushed_with_its_number_and_told_once(scene: Scene) -> None:
+    lab = scene.lab
+    await scene.ask()
+    pushed = await lab.app.messages.news(await lab.agent("claude-1"))
+    assert [(each.sender, each.proposal) for each in pushed] == [("warploom", "P-1")]
+    assert len(await told(lab, "claude-1")) == 1
+    assert await lab.app.messages.news(await lab.agent("claude-1")) == []
 
 
 async def test_nothing_of_an_open_proposal_shows_in_lanes_or_estimates(scene: Scene) -> None:
@@ -240,7 +258,7 @@ async def test_a_moment_that_comes_is_told_and_a_word_not_kept_is_called_broken_
     clock.advance(minutes=21)
     assert await lab.app.duties.agreements.turn() == 1
     (line,) = await told(lab, "claude-1")
-    assert "you agreed to release L-1 for claude-2" in line
+    assert "You agreed to release L-1 for claude-2" in line
     clock.advance(minutes=10)
     assert await lab.app.duties.agreements.turn() == 1
     assert await state_of(sql, proposal) == "broken"
@@ -428,7 +446,8 @@ async def test_a_holder_that_pauses_lets_the_asker_run_and_comes_next(scene: Sce
     agreed = await accept(lab, scene.holder, proposal)
     assert "releases L-1 on local/0 as soon as it can and keeps its place" in agreed.proposal.text
     assert (await step(lab, scene.lease, 120)).should_release
-    released = await lab.app.leases.release(scene.holder, scene.lease)
+    assert 'gpu_release("L-1", keep_place=true) now' in (await lab.app.tickets.me(scene.holder, [])).next
+    released = await lab.app.leases.release(scene.holder, scene.lease, keeps_place=True)
     assert "T-1 keeps place 2" in released.next
     await scene.clear()
     assert (await lab.explain(scene.asker, scene.ticket)).state is Standing.OFFERED
@@ -436,6 +455,49 @@ async def test_a_holder_that_pauses_lets_the_asker_run_and_comes_next(scene: Sce
     assert await state_of(sql, proposal) == "kept"
     assert [each.place for each in (await lab.app.tickets.me(scene.holder, [])).tickets] == [1]
     assert [each.place for each in (await lab.app.tickets.me(codex, [])).tickets] == [2]
+
+
+async def test_a_holder_that_is_done_meanwhile_leaves_no_ticket_behind(scene: Scene, sql: Sql) -> None:
+    lab = scene.lab
+    proposal = await scene.ask("split_window", minutes=15)
+    await accept(lab, scene.holder, proposal)
+    await lab.app.leases.release(scene.holder, scene.lease)
+    await scene.clear()
+    assert (await lab.app.tickets.me(scene.holder, [])).tickets == []
+    assert await lab.app.duties.agreements.turn() == 1
+    assert await state_of(sql, proposal) == "kept"
+
+
+async def test_an_urgent_ticket_that_comes_later_puts_no_holder_before_whom_it_lent_to(scene: Scene) -> None:
+    lab, urgent = scene.lab, await scene.lab.agent("codex-1")
+    await accept(lab, scene.holder, await scene.ask("split_window", minutes=15))
+    first = await lab.request(urgent, job="hotfix", priority="p0")
+    await lab.app.leases.release(scene.holder, scene.lease, keeps_place=True)
+    await scene.clear()
+    assert (await lab.explain(urgent, first)).state is Standing.OFFERED
+    assert (await lab.explain(scene.asker, scene.ticket)).place == 1
+    assert [each.place for each in (await lab.app.tickets.me(scene.holder, [])).tickets] == [2]
+
+
+async def test_steps_answers_and_the_end_of_a_lease_meet_in_one_order_of_locks(scene: Scene, sql: Sql) -> None:
+    """Casebook C61: nobody is refused because of a deadlock, and the agreement ends up kept."""
+    lab = scene.lab
+    proposal = await scene.ask(step=120)
+    counter = {"to": "claude-2", "step": 150, "instead_of": "P-1"}
+    answers = await asyncio.gather(
+        *(accept(lab, scene.holder, proposal) for _ in range(4)),
+        *(step(lab, scene.lease, number) for number in range(101, 131)),
+        propose(lab, scene.holder, "release_at_step", "L-1", **counter),
+        *(lab.app.duties.agreements.turn() for _ in range(4)),
+        *(scene.clear() for _ in range(2)),
+        lab.app.leases.release(scene.holder, scene.lease),
+        return_exceptions=True,
+    )
+    refusals = {type(answer) for answer in answers if isinstance(answer, BaseException)}
+    assert refusals <= {NotReady, LeaseLost}
+    await lab.app.duties.agreements.turn()
+    open_ones = await sql.fetchval("select count(*) from proposal where state in ('open', 'accepted')")
+    assert open_ones == 0
 
 
 async def test_who_is_not_the_first_that_waits_cannot_ask_a_holder_to_pause(scene: Scene) -> None:

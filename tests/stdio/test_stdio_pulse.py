@@ -1,7 +1,7 @@
 """A session's sign of life, and the grants that reach it by the way."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -9,6 +9,8 @@ from rawclient import RawClient
 from standin import StandIn
 
 from warploom.client.connection import Client
+from warploom.domain.messages import MessageView
+from warploom.stdio.channel import message_notification
 from warploom.stdio.heartbeat import Pulse, interval_for
 
 GRANT: dict[str, Any] = {
@@ -135,6 +137,16 @@ def test_a_message_is_pushed_exactly_once_and_quoted_line_by_line(
         "meta": {"event": "message", "message": "M-3", "task": "T-18"},
     }
     assert len([message for message in client.messages() if _is_push(message)]) == 1
+
+
+def test_a_pushed_proposal_says_how_to_answer_it() -> None:
+    text = 'claude-2 proposes P-3: …\nloom_reply("P-4")'
+    told = MessageView("M-4", "warploom", text, datetime.now(UTC), proposal="P-3")
+    assert message_notification(told).params.content.splitlines()[1:] == [
+        "> claude-2 proposes P-3: …",
+        '> loom_reply("P-4")',
+        'loom_me shows P-3 as it stands; loom_reply("P-3", ...) answers it where an answer is due.',
+    ]
 
 
 def test_an_event_brings_the_grant_without_waiting_for_the_next_beat(

@@ -105,6 +105,7 @@ class CardRun:
         self._way = way
         self._command = command
         self._reads_progress = reads_progress
+        self._is_due_told = False
         self._as_json = as_json
         self._fault: str | None = None
 
@@ -198,7 +199,10 @@ class CardRun:
         self._way.client.close()  # the relay is a fork, and must not share a connection
 
         def send(progress: Progress) -> None:
-            self._way.client.report(lease, progress.step, progress.total)
+            answer = self._way.client.report(lease, progress.step, progress.total)
+            if answer.should_release and not self._is_due_told:
+                self._is_due_told = True
+                note(answer.next)
 
         return Relay(send)
 

@@ -320,10 +320,10 @@ def say_due(found: Proposal) -> str:
     """Tell a holder that the time has come for what it agreed to."""
     lease = lease_name(found.lease or 0)
     when = spoken_when(found.terms.step, found.terms.moment, found.now)
-    back = "" if found.terms.length is None else " Your place right behind is kept."
+    keeping = "" if found.terms.length is None else ", keep_place=true"
     return (
-        f"you agreed to release {lease} for {found.asker.name} {when} ({found.name}): save what you need, end your processes and "
-        f'call gpu_release("{lease}") now.{back}'
+        f"You agreed to release {lease} for {found.asker.name} {when} ({found.name}): save what you need, end your own processes "
+        f'and call gpu_release("{lease}"{keeping}) now.'
     )
 
 

@@ -23,8 +23,8 @@ class LeaseTools:
 
         Args:
             lease: The lease's number, such as L-42.
-            keep_place: You still need the card, but not now: the first who waits goes before you, and your ticket
-                stands right behind.
+            keep_place: You still need the card, but not now: the first who waits goes before you (or whom you agreed to lend
+                it to), and your ticket stands right behind.
             error: How the job failed, in its own words, such as the last line of its traceback: a card whose jobs fail
                 in the words of broken hardware is taken out for everybody. Leave it out when the job went well.
             failure_class: "user_error" when the program was wrong, "infra", "oom_device", "oom_host", "interrupted";

@@ -13,7 +13,6 @@ from warploom.services.changes import Change, Changes, repeated
 from warploom.services.messages import tell_sessions
 from warploom.store import messages as message_store
 from warploom.store import proposals as proposal_store
-from warploom.store import queues as queue_store
 from warploom.store import tickets as ticket_store
 from warploom.store.leases import Lease
 from warploom.store.messages import NewMessage
@@ -56,15 +55,13 @@ async def word_of(change: Change, held: Lease) -> Word | None:
         return Word(is_due=False, text=f"You agreed that {say_terms(found)} ({found.name}).")
     if await proposal_store.note_due(change.conn, found.proposal):
         await _tell_due(change, found)
-    text = say_due(found)
-    return Word(is_due=True, text=f"{text[0].upper()}{text[1:]}")
+    return Word(is_due=True, text=say_due(found))
 
 
 async def behind_asker(change: Change, held: Lease) -> datetime | None:
     """Return the place right behind the asker for whom a holder pauses, whose run is bounded as agreed; None without one.
 
-    The caller has locked the cards. Where the asker is not the first who waits any more, nobody's place is passed over: the holder
-    stands behind the first, as whoever keeps its place.
+    The caller has locked the cards. Whoever waits behind the two waits no longer than for both, as before.
     """
     found = await proposal_store.agreement_of(change.conn, held.lease)
     if found is None or found.terms.length is None or found.ticket is None:
@@ -73,16 +70,9 @@ async def behind_asker(change: Change, held: Lease) -> datetime | None:
     if asker is None or not asker.candidates:
         return None
     await proposal_store.bound_run(change.conn, found.ticket, found.terms.length)
-    await _keep(change, found)
-    places = await queue_store.places_of(change.conn, found.ticket)
-    if any(places.get(card) != 1 for card in held.cards):
-        return await queue_store.last_of_firsts(change.conn, held.cards)
-    return asker.order_key
-
-
-async def _keep(change: Change, found: Proposal) -> None:
     if await proposal_store.keep_proposal(change.conn, found.proposal):
         tell_proposal(change, EventKind.PROPOSAL_KEPT, found)
+    return asker.order_key
 
 
 def _as_agreement(found: Proposal) -> Agreement:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from warploom.domain.agreements import agreed_end
 from warploom.domain.callers import Role
 from warploom.domain.card_rules import NO_RULES
 from warploom.domain.cards import (
@@ -298,6 +299,6 @@ def _holder(card: KnownCard, held: KnownHolder, waiting: int, now: datetime) -> 
         rate=pace.rate if pace else None,
         labels=labels,
         clocks=clocks,
-        eta=show_eta(run_end(pace, held.expected_end, now), now),
+        eta=show_eta(agreed_end(run_end(pace, held.expected_end, now), held.agreement, pace, now), now),
         runs_into=into.name if into else None,
     )

@@ -125,9 +125,7 @@ class LeaseService:
                 if held.end is not LeaseEnd.RELEASED:
                     raise await _lost(change.conn, lease)
                 return _answer(held, "It was released already; nothing to do.")
-            behind = await behind_asker(change, held)
-            if behind is None and keeps_place:
-                behind = await queue_store.last_of_firsts(change.conn, held.cards)
+            behind = await self._place_behind(change, held) if keeps_place else None
             ended = await self._end(change, held, release_ending(held, failed, waits_on=behind is not None))
             place = None if behind is None else await self._stand_behind(change, held, behind)
             if failed and place is None:
@@ -237,6 +235,11 @@ class LeaseService:
             await requeue(change.conn, held.task)
             text += "; it is back in the queue at its original age"
         await session_store.send_notice(change.conn, held.session, WARPLOOM, text)
+
+    async def _place_behind(self, change: Change, held: Lease) -> datetime | None:
+        """Return the place right behind who was agreed on, else behind the first who waits; None when nobody does."""
+        agreed = await behind_asker(change, held)
+        return agreed or await queue_store.last_of_firsts(change.conn, held.cards)
 
     async def _stand_behind(self, change: Change, held: Lease, behind: datetime) -> int:
         """Let the ticket of a lease that was just released wait on behind the first in line, and return its place."""

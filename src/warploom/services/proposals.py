@@ -6,12 +6,11 @@ from datetime import timedelta
 from warploom.domain.callers import Role
 from warploom.domain.errors import Impossible, MalformedInput, NotAllowed, NotFound, NotReady, NotYours, Taken
 from warploom.domain.events import EventKind
-from warploom.domain.identifiers import ProposalId, proposal_name
+from warploom.domain.identifiers import ProposalId, lease_name, proposal_name
 from warploom.domain.proposals import (
     MOST_AN_HOUR,
     MOST_OPEN,
     STATE_SENTENCES,
-    Draft,
     Proposal,
     ProposalAnswer,
     ProposalKind,
@@ -32,6 +31,7 @@ from warploom.services.grants import GrantTimes
 from warploom.services.standpoints import draft_of, lock_facts, require_facts, settle
 from warploom.store import proposals as proposal_store
 from warploom.store.clock import read_clock
+from warploom.store.proposals import NewProposal
 
 MOST_SHOWN = 200
 _HOUR = timedelta(hours=1)
@@ -53,9 +53,11 @@ class ProposalService:
         """
         async with self._changes.begin() as change:
             draft = read_proposal(wish, await read_clock(change.conn))
+            new = await draft_of(change.conn, actor, draft)
+            await lock_facts(change.conn, new)
             if draft.instead_of is not None:
                 await self._decline(change, actor, draft.instead_of, f"answered with another: {draft.reason}")
-            number = await _insert(change, actor, draft)
+            number = await _insert(change, actor, new)
             made = await _get(change, number)
             await require_facts(change.conn, made)
             tell_proposal(change, EventKind.PROPOSAL_MADE, made)
@@ -160,8 +162,7 @@ class ProposalService:
         return declined
 
 
-async def _insert(change: Change, actor: Actor, draft: Draft) -> ProposalId:
-    new = await draft_of(change.conn, actor, draft)
+async def _insert(change: Change, actor: Actor, new: NewProposal) -> ProposalId:
     if await proposal_store.count_open(change.conn, actor.agent) >= MOST_OPEN:
         raise Impossible(
             f"You have made {MOST_OPEN} proposals that are open, the most that one may have.",
@@ -252,6 +253,9 @@ def _agreed_state(found: Proposal) -> ProposalState:
 
 
 def _after_accept(found: Proposal) -> str:
+    if found.state is ProposalState.ACCEPTED and found.terms.step is None and found.terms.moment is None:
+        lease = lease_name(found.lease or 0)
+        return f'{found.holder.name} releases as soon as it can: gpu_release("{lease}", keep_place=true) lets the other go first.'
     if found.state is ProposalState.ACCEPTED:
         return f"Nothing moves until {found.holder.name} releases; it is told when the time has come."
     return "It is done." if found.state is ProposalState.KEPT else f"It {STATE_SENTENCES[found.state]}."

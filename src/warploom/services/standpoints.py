@@ -123,7 +123,7 @@ async def _other(conn: Connection, actor: Actor, owner: KnownAgent, to: str | No
     return named
 
 
-async def lock_facts(conn: Connection, found: Proposal) -> None:
+async def lock_facts(conn: Connection, found: Proposal | NewProposal) -> None:
     """Lock what a proposal is about: cards, then the lease, then the tickets."""
     if found.lease is not None:
         await lease_store.lock_cards_of(conn, found.lease)

@@ -1,6 +1,7 @@
 """Tickets: ask for cards, wait for them, learn why it takes so long, leave the queue."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -10,7 +11,7 @@ from warploom.domain.errors import MalformedInput, NotFound, NotReady, NotYours,
 from warploom.domain.events import EventKind
 from warploom.domain.identifiers import CardId, LeaseId, TaskId, session_name, ticket_name
 from warploom.domain.leases import LeaseState
-from warploom.domain.proposals import show_proposal
+from warploom.domain.proposals import Proposal, say_due, show_proposal
 from warploom.domain.reservations import show_booking
 from warploom.domain.sessions import Actor
 from warploom.domain.standings import Standing, TicketAnswer
@@ -173,7 +174,7 @@ class TicketService:
             leases=held,
             tickets=waiting,
             notices=notices,
-            next=next_for(held, waiting, claimed),
+            next=_due_word(actor, proposals) or next_for(held, waiting, claimed),
             tasks=claimed,
             reservations=[
                 show_booking(booking, card.name, now)
@@ -325,6 +326,14 @@ class TicketService:
     async def _answer(self, conn: Connection, task: TaskId) -> TicketAnswer:
         ticket = await _get(conn, task)
         return await show_ticket(conn, ticket, await card_store.read_cards(conn), self._rules.url)
+
+
+def _due_word(actor: Actor, proposals: Sequence[Proposal]) -> str | None:
+    """Remind a holder of what it agreed to do by now."""
+    due = [
+        each for each in proposals if each.due_at is not None and each.answered_at and each.holder.agent == actor.agent
+    ]
+    return say_due(due[0]) if due else None
 
 
 class _NotAtOnce(Exception):
