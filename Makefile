@@ -13,7 +13,7 @@ PYTHON := $(shell for name in python3 python3.14 python3.13 python3.12 python3.1
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test faults check format serve bench lock clean
+.PHONY: help setup demo test faults torture check format serve bench lock clean
 .NOTPARALLEL:
 
 help: ## Show the targets
@@ -68,6 +68,11 @@ STEPS ?= 300
 
 faults: $(DEV_STAMP) ## Draw faults by chance against a whole stack (STEPS=5000 SEED=7)
 	PYTHONPATH=tests $(BIN)/python -m faults $(STEPS) $(SEED)
+
+HANDOVERS ?= 300
+
+torture: $(DEV_STAMP) ## Hand cards over while servers, Redis and Postgres are killed or cut (HANDOVERS=50 SEED=7)
+	PYTHONPATH=tests $(BIN)/python -m torture $(HANDOVERS) $(SEED)
 
 check: $(DEV_STAMP) ## Format, lint, types, layers, freshness of the reference
 	$(BIN)/ruff format --check .

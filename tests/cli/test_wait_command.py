@@ -121,6 +121,19 @@ def test_wait_survives_a_restart_of_the_server(waiting: ScriptedServer, environm
     assert "Your card is ready: local/0" in out
 
 
+def test_a_wait_that_begins_while_the_server_is_away_goes_on_once_it_is_there(
+    waiting: ScriptedServer, environment: dict[str, str]
+) -> None:
+    waiting.stop()
+    process = _start(environment, "wait", "T-18")
+    assert process.stderr is not None
+    assert any("Trying again" in line for line in process.stderr)
+    waiting.start_again()
+    out, _ = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert "Your card is ready: local/0" in out
+
+
 def test_wait_gives_up_with_6_when_its_patience_is_over(waiting: ScriptedServer, environment: dict[str, str]) -> None:
     waiting.on("GET", "/api/v1/tickets/T-18/wait", samples.queued())
     process = _start(environment, "wait", "T-18", "--patience", "0")
@@ -133,7 +146,7 @@ def test_wait_gives_up_with_6_when_its_patience_is_over(waiting: ScriptedServer,
 
 
 def test_an_unreachable_server_is_exit_6_with_a_next_step(warploom: Command) -> None:
-    done = warploom("wait", "T-18", WARPLOOM_URL="http://127.0.0.1:9")
+    done = warploom("wait", "T-18", "--patience", "0", WARPLOOM_URL="http://127.0.0.1:9")
     assert done.returncode == 6
     assert done.stderr.splitlines() == [
         "No Warploom server answers at http://127.0.0.1:9 (connection refused).",

@@ -7,7 +7,8 @@ import pytest
 from tools import agent_at
 
 from support.invariants import assert_whole
-from support.serving import WAKE_SECONDS, Caller, Serve, StartCommand, eventually
+from support.proxy import Proxy
+from support.serving import PATIENCE, WAKE_SECONDS, Caller, Serve, StartCommand, eventually
 
 
 async def test_a_session_goes_on_at_the_other_replica(serve: Serve, database_url: str) -> None:
@@ -100,6 +101,35 @@ async def test_whoever_waits_for_a_card_at_one_replica_gets_it_when_it_is_releas
         assert (answer["state"], answer["card"]) == ("offered", "local/0")
         assert (await two.call("gpu_report", lease=answer["lease"], step=1))["state"] == "active"
     assert_whole(database_url)
+
+
+async def test_a_wait_for_a_card_outlives_a_database_that_is_away_meanwhile(serve: Serve, database_url: str) -> None:
+    """Casebook C44, C69."""
+    told: asyncio.Queue[str] = asyncio.Queue()
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        await told.put(message or "")
+
+    proxy = Proxy(database_url)
+    try:
+        (server,) = serve(database_url=proxy.url)
+        host = Caller(server.url)
+        host.survey()
+        async with agent_at(server.url, "one") as one, agent_at(server.url, "two") as two:
+            held = await one.call("gpu_request", job="train", device="0")
+            queued = await two.call("gpu_request", job="eval", device="0")
+            wait = asyncio.create_task(two.call("gpu_wait", hear, ticket=queued["ticket"]))
+            await asyncio.to_thread(eventually, lambda: host.listeners() > 0)
+
+            await asyncio.to_thread(proxy.cut)
+            assert await asyncio.wait_for(told.get(), PATIENCE) == "The database is not reachable at the moment."
+            await asyncio.to_thread(proxy.restore)
+
+            await one.call("gpu_release", lease=held["lease"])
+            await asyncio.to_thread(host.survey)
+            assert (await asyncio.wait_for(wait, PATIENCE))["state"] == "offered"
+    finally:
+        await asyncio.to_thread(proxy.close)
 
 
 async def test_a_server_that_stops_answers_whoever_waits_for_a_card(serve: Serve) -> None:

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fastmcp import Client
+from fastmcp.client.progress import ProgressHandler
 from fastmcp.client.transports import StreamableHttpTransport
 from fastmcp.exceptions import ToolError
 
@@ -15,9 +16,9 @@ class Agent:
     def __init__(self, client: Client[Any]) -> None:
         self._client = client
 
-    async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        """Call a tool and return what it answers; raise ToolError when it refuses."""
-        result = await self._client.call_tool(tool, arguments)
+    async def call(self, tool: str, hear: ProgressHandler | None = None, /, **arguments: Any) -> dict[str, Any]:
+        """Call a tool and return what it answers; raise ToolError when it refuses. `hear` is told of its progress."""
+        result = await self._client.call_tool(tool, arguments, progress_handler=hear)
         assert result.structured_content is not None
         return result.structured_content
 

@@ -163,12 +163,12 @@ class Gate:
 
 
 class StdioServer:
-    """A stdio server whose client is this test."""
+    """A stdio server whose client is this test; whoever asks one that is gone meets a ConnectionError."""
 
-    def __init__(self, stack: LocalStack) -> None:
+    def __init__(self, environment: dict[str, str]) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "warploom", "mcp"],
-            env=stack.environment,
+            env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -176,7 +176,12 @@ class StdioServer:
         self._ask("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=info)
 
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        return self._ask("tools/call", name=tool, arguments=arguments)["structuredContent"]
+        """Call a tool that answers."""
+        return self.result(tool, **arguments)["structuredContent"]
+
+    def result(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """Call a tool and return what it said, which may be an error."""
+        return self._ask("tools/call", name=tool, arguments=arguments)
 
     def kill(self) -> None:
         self.process.kill()
@@ -188,9 +193,11 @@ class StdioServer:
         message = {"jsonrpc": "2.0", "id": method, "method": method, "params": params}
         self.process.stdin.write(json.dumps(message).encode() + b"\n")
         self.process.stdin.flush()
-        while (answer := json.loads(self.process.stdout.readline())).get("id") != method:
-            continue
-        return answer["result"]
+        while line := self.process.stdout.readline():
+            answer = json.loads(line)
+            if answer.get("id") == method:
+                return answer["result"]
+        raise ConnectionError("the stdio server has ended")
 
 
 def _answers(caller: Caller) -> bool:

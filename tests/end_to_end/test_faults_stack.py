@@ -155,7 +155,7 @@ def test_a_killed_waiter_keeps_its_place_and_another_takes_the_card(stack: Local
 
 
 def test_a_killed_stdio_server_leaves_lease_and_ticket_to_the_next_of_its_session(stack: LocalStack) -> None:
-    first = StdioServer(stack)
+    first = StdioServer(stack.environment)
     blocker = stack.caller("blocker")
     blocked = blocker.request(device="1")["lease"]
     held = first.call("gpu_request", job="train", device="0")
@@ -163,7 +163,7 @@ def test_a_killed_stdio_server_leaves_lease_and_ticket_to_the_next_of_its_sessio
     first.kill()
 
     assert (stack.lease(held["lease"])["state"], stack.ticket(wanted["ticket"])["state"]) == ("active", "ready")
-    second = StdioServer(stack)
+    second = StdioServer(stack.environment)
     me = second.call("loom_me")
     assert [lease["lease"] for lease in me["leases"]] == [held["lease"]]
     assert [ticket["ticket"] for ticket in me["tickets"]] == [wanted["ticket"]]
@@ -176,7 +176,7 @@ def test_a_killed_stdio_server_leaves_lease_and_ticket_to_the_next_of_its_sessio
 
 def test_a_wait_of_a_session_outlives_the_server_it_began_with(stack: LocalStack) -> None:
     held = stack.caller("holder").request(device="0")["lease"]
-    session = StdioServer(stack)
+    session = StdioServer(stack.environment)
     ticket = session.call("gpu_request", job="eval", device="0")["ticket"]
     listening = stack.anybody.listeners()
     answers: list[dict[str, Any]] = []
@@ -197,7 +197,7 @@ def test_a_wait_of_a_session_outlives_the_server_it_began_with(stack: LocalStack
 
 
 def test_a_session_that_never_comes_back_gives_its_cards_back(stack: LocalStack) -> None:
-    gone = StdioServer(stack)
+    gone = StdioServer(stack.environment)
     held = gone.call("gpu_request", job="train", device="0")["lease"]
     wanted = gone.call("gpu_request", job="eval", device="0", purpose="second")["ticket"]
     gone.kill()

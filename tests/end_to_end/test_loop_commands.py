@@ -35,7 +35,7 @@ def stack(running: LocalStack) -> Generator[LocalStack]:
 @pytest.fixture
 def agent(stack: LocalStack) -> Generator[StdioServer]:
     """An agent whose client is this very process, so that what this process starts belongs to its session."""
-    server = StdioServer(stack)
+    server = StdioServer(stack.environment)
     yield server
     server.kill()
 

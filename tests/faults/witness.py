@@ -12,14 +12,14 @@ _INSTALL = (
     create table witness (
       id bigint generated always as identity primary key,
       at timestamptz not null default clock_timestamp(),
-      kind text not null, lease_id bigint, cards text[] not null, facts jsonb
+      kind text not null, task_id bigint, lease_id bigint, cards text[] not null, facts jsonb
     )
     """,
     """
     create function testify() returns trigger language plpgsql as $$
     begin
-      insert into witness (kind, lease_id, cards, facts)
-      values (new.kind, new.lease_id, array(select uuid from card where id = any(new.card_ids)), new.facts);
+      insert into witness (kind, task_id, lease_id, cards, facts)
+      values (new.kind, new.task_id, new.lease_id, array(select uuid from card where id = any(new.card_ids)), new.facts);
       return null;
     end $$
     """,

@@ -28,6 +28,8 @@ class Seen:
     grants: list[dict[str, Any]] = field(default_factory=list)
     messages: list[dict[str, Any]] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+    """What gpu_wait refuses with, one call after the other, before it is granted."""
     listeners: int = 0
     blocked: int = 0
     changed: threading.Condition = field(default_factory=threading.Condition)
@@ -155,6 +157,8 @@ def _mcp(seen: Seen) -> FastMCP:
     async def gpu_wait(ticket: str, ctx: Context) -> str:
         """Stay open until the card is granted, and tell of it."""
         await ctx.report_progress(1, 2, f"{ticket} waits")
+        if seen.refusals:
+            raise ToolError(seen.refusals.pop(0))
         return "granted"
 
     @mcp.tool

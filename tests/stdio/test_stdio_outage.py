@@ -88,6 +88,31 @@ def test_a_server_that_dies_in_the_middle_of_a_call_leaves_a_clear_error(
     assert text.endswith("asking twice for the same purpose is safe.")
 
 
+def test_a_wait_outlives_a_server_that_is_away_when_it_begins_and_a_database_that_is_away_later(
+    connect: Callable[..., RawClient], server: StandIn
+) -> None:
+    client = connect()
+    client.introduce()
+    server.seen.refusals = ["unreachable: The database is away.", "busy: Every connection is in use."]
+    server.stop()
+    client.send("tools/call", {"name": "gpu_wait", "arguments": {"ticket": "T-18"}}, number=98)
+    assert client.call("gpu_request", job="a")["isError"]
+
+    server.start()
+
+    answer = client.expect(lambda message: message.get("id") == 98)
+    assert answer["result"]["structuredContent"] == {"result": "granted"}
+    assert server.seen.refusals == []
+
+
+def test_a_wait_that_is_refused_is_over(connect: Callable[..., RawClient], server: StandIn) -> None:
+    client = connect()
+    client.introduce()
+    server.seen.refusals = ["not_found: There is no ticket T-18.", "busy: Not asked again."]
+    assert _text(client.call("gpu_wait", ticket="T-18")) == "not_found: There is no ticket T-18."
+    assert server.seen.refusals == ["busy: Not asked again."]
+
+
 def test_tools_that_could_not_be_listed_are_announced_when_the_server_is_back(
     connect: Callable[..., RawClient], server: StandIn
 ) -> None:

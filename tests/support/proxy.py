@@ -3,10 +3,10 @@
 import asyncio
 import socket
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from enum import Enum, auto
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
 _CHUNK = 65_536
@@ -24,19 +24,20 @@ class Mode(Enum):
 
 
 class Proxy:
-    """Forwards from a port of its own to the Postgres or Valkey of a URL. `url` is its own.
+    """Forwards from a port of its own to a Postgres, a Valkey or a server: the first of these URLs that takes a connection.
 
     A connection that was in a black hole stays in it for ever: what was lost on it does not come back when new
     connections get through again, as where something on the way has forgotten it.
     """
 
-    def __init__(self, url: str) -> None:
-        self._target = _target(url)
+    def __init__(self, *urls: str) -> None:
+        self._targets = [_target(url) for url in urls]
         self._mode = Mode.FORWARD
         self._links: set[_Link] = set()
         self._listening = socket.create_server(("127.0.0.1", 0), backlog=256)
         port: int = self._listening.getsockname()[1]
-        self.url = _through(url, port)
+        self.url = _through(urls[0], port)
+        """Where to reach it, as the first of its URLs is written."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
@@ -90,7 +91,7 @@ class Proxy:
             while await reader.read(_CHUNK):
                 continue
             return
-        back, onward = await _connect(self._target)
+        back, onward = await _connect(self._targets)
         link.far = onward
         ways = [asyncio.ensure_future(link.pump(reader, onward)), asyncio.ensure_future(link.pump(back, link.near))]
         try:
@@ -109,18 +110,23 @@ class Proxy:
         for link in list(self._links):
             link.reset()
         others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        if others:
+            await asyncio.wait(others, timeout=_PATIENCE / 2)
 
 
-async def _connect(target: str | tuple[str, int]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    if isinstance(target, str):
-        return await asyncio.open_unix_connection(target)
-    return await asyncio.open_connection(*target)
+Target: TypeAlias = str | tuple[str, int]
 
 
-def _target(url: str) -> str | tuple[str, int]:
+async def _connect(targets: Sequence[Target]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    for target in targets:
+        with suppress(OSError):
+            if isinstance(target, str):
+                return await asyncio.open_unix_connection(target)
+            return await asyncio.open_connection(*target)
+    raise ConnectionRefusedError
+
+
+def _target(url: str) -> Target:
     """Return the socket's path, or the host and port, at which the server of a URL listens."""
     parts = urlsplit(url)
     if parts.scheme == "unix":
@@ -137,6 +143,8 @@ def _through(url: str, port: int) -> str:
     parts = urlsplit(url)
     if parts.scheme in ("unix", "redis"):
         return f"redis://127.0.0.1:{port}{'' if parts.scheme == 'unix' else parts.path}"
+    if parts.scheme == "http":
+        return f"http://127.0.0.1:{port}"
     login = f"{parts.username}:{parts.password}" if parts.password else parts.username
     return f"postgresql://{login}@127.0.0.1:{port}{parts.path}?sslmode=disable"
 

@@ -1,11 +1,13 @@
 """Waiting for a ticket's card, the same in `warploom wait` and `warploom run`."""
 
 import time
+from collections.abc import Callable
 
 from warploom.cli.answers import queue_lines
 from warploom.cli.output import note
 from warploom.cli.ways import Way
 from warploom.client.holder import HolderClient
+from warploom.domain.errors import Busy, Unreachable
 from warploom.domain.standings import Standing, TicketAnswer
 
 POLL_SECONDS = 25.0
@@ -16,11 +18,11 @@ def await_card(
 ) -> TicketAnswer:
     """Return the ticket's standing once it no longer waits in a queue, or at the deadline with it still queued.
 
-    A parked ticket goes back into its queue first.
+    A parked ticket goes back into its queue first. A server that is away is waited for from the first call on.
     """
-    answer = way.call(lambda client: client.explain(ticket))
+    answer = _ask(way, lambda client: client.explain(ticket), patience)
     if answer.state is Standing.PARKED:
-        answer = way.call(lambda client: client.wait(ticket, 0))
+        answer = _ask(way, lambda client: client.wait(ticket, 0), patience)
     if answer.state is Standing.QUEUED and not quiet:
         for line in queue_lines(answer):
             note(line)
@@ -31,3 +33,13 @@ def await_card(
         seconds = min(left, POLL_SECONDS)
         answer = way.insist(lambda client, seconds=seconds: client.wait(ticket, seconds), patience)
     return answer
+
+
+def _ask(way: Way[HolderClient], question: Callable[[HolderClient], TicketAnswer], patience: float) -> TicketAnswer:
+    """Ask, starting the local stack where none runs, and again for `patience` seconds where that was not enough."""
+    try:
+        return way.call(question)
+    except (Unreachable, Busy):
+        if patience <= 0:
+            raise
+        return way.insist(question, patience)
