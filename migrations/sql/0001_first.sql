@@ -179,8 +179,8 @@ create table task (
   parked_at timestamptz,
   escalated_at timestamptz,
   culprit_id bigint references task,
-  promised_start timestamptz,
-  promised_word text check (promised_word in ('measured', 'history', 'declared', 'unknown')),
+  -- How long the latest finished runs of the same purpose took, as of when it was queued.
+  past_lengths interval[] not null default '{}' check (cardinality(past_lengths) <= 20),
   lease_id bigint,
   lease_live boolean generated always as (case when lease_id is not null then true end) stored,
   outcome text check (char_length(outcome) <= 500),
@@ -399,6 +399,35 @@ create table progress (
   check ((step is null) = (reported_at is null)),
   check ((note is null) = (noted_at is null))
 ) with (fillfactor = 50);
+
+-- How long jobs on cards took that went well: what later runs of the same purpose are expected to take. It refers to nothing, so
+-- that writing it locks nothing.
+create table run (
+  lease_id bigint primary key,
+  project_id bigint not null,
+  job text not null check (char_length(job) between 1 and 200),
+  model text not null check (char_length(model) <= 120),
+  length interval not null check (length >= interval '0'),
+  ended_at timestamptz not null
+);
+create index run_job on run (project_id, job, ended_at desc);
+
+-- What was first foretold, and when it came: of the start of a ticket (without a lease), or of the end of a run. It refers to
+-- nothing, so that writing it locks nothing.
+create table promise (
+  id bigint generated always as identity primary key,
+  task_id bigint not null,
+  lease_id bigint,
+  word text not null check (word in ('measured', 'history', 'declared')),
+  promised_at timestamptz not null default clock_now(),
+  p50 timestamptz not null,
+  p90 timestamptz not null,
+  came_at timestamptz,
+  check (p50 <= p90)
+);
+create unique index promise_start on promise (task_id) where lease_id is null and came_at is null;
+create unique index promise_end on promise (lease_id, word) where lease_id is not null;
+create index promise_came on promise (came_at) where came_at is not null;
 
 -- What a finished task left: apart from it, so that claims read and write narrow rows.
 create table result (

@@ -12,6 +12,7 @@ from warploom.domain.surveys import SurveyRules
 from warploom.domain.tasks import HeadStarts
 from warploom.orchestrator.reach import Reach
 from warploom.services.agreements import AgreementService
+from warploom.services.calibrations import CalibrationService
 from warploom.services.cards import CardService
 from warploom.services.changes import Changes
 from warploom.services.claims import AttemptRules, ClaimService
@@ -49,6 +50,7 @@ class App:
     tickets: TicketService
     leases: LeaseService
     cards: CardService
+    calibrations: CalibrationService
     reservations: ReservationService
     hosts: HostService
     errands: ErrandService
@@ -107,6 +109,7 @@ def build_app(settings: Settings, url: str | None = None) -> App:
         tickets=tickets,
         leases=leases,
         cards=CardService(changes, times),
+        calibrations=CalibrationService(changes),
         reservations=reservations,
         hosts=hosts,
         errands=errands,

@@ -25,6 +25,7 @@ from warploom.loading import undisturbed
 from warploom.orchestrator.duties import Orchestrator
 from warploom.telemetry.logs import start_logging
 from warploom.web.api import (
+    calibrations,
     cards,
     claims,
     errands,
@@ -66,6 +67,7 @@ _NOUNS = (
     repairs,
     reservations,
     projects,
+    calibrations,
 )
 """Those that are called most come first: a request is compared with one route after the other."""
 

@@ -10,6 +10,7 @@ from scripted_server import ScriptedServer, Stream
 
 from warploom.client.connection import Client
 from warploom.client.pauses import pause_before
+from warploom.domain.calibrations import Calibration, Foretold, SourceRecord
 from warploom.domain.callers import Caller
 from warploom.domain.errors import (
     Busy,
@@ -22,6 +23,7 @@ from warploom.domain.errors import (
     WarploomError,
     every_error,
 )
+from warploom.domain.etas import EtaWord
 from warploom.domain.hosts import CardFact, Orders, Survey, SurveyAnswer
 from warploom.domain.standings import Wish
 
@@ -56,6 +58,9 @@ def test_every_method_calls_the_route_of_the_contract(server: ScriptedServer, cl
     server.on("GET", "/api/v1/events", {"events": [samples.event("5")], "cursor": "5"})
     server.on("GET", "/api/v1/doctor", [{"word": "ok", "name": "bus", "text": "fine"}])
     server.on("GET", "/health", {"status": "ok", "version": "1", "schema": "0001"})
+    records = [SourceRecord(Foretold.START, EtaWord.HISTORY, 25, 3.2, 0.52, 0.84)]
+    server.on("GET", "/api/v1/calibration", Calibration(records))
+    assert client.calibration() == Calibration(records)
     assert client.explain("T-1") == client.wait("T-1", 3) == samples.queued()
     assert client.leave("T-1") == samples.ended()
     answers = [client.accept("L-2"), client.extend("L-2", 5, "why"), client.report("L-2", 1, 9), client.release("L-2")]

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -11,7 +12,9 @@ from rich.cells import cell_len
 from scripted_server import Command, ScriptedServer
 
 from warploom.cli.screen import screen
+from warploom.domain.calibrations import Foretold, SourceRecord
 from warploom.domain.cards import GLYPHS, CardState, Rack, Service
+from warploom.domain.etas import EtaWord
 from warploom.domain.leases import Label, LeaseState
 
 
@@ -44,6 +47,21 @@ def test_weights_are_shown_where_cards_differ() -> None:
     _, held, free = _lines(samples.rack(*lanes))
     assert "18,900/30,000 · weight 2  free in" in held
     assert free.endswith("for 6 min · weight 1")
+
+
+def test_how_well_each_source_of_estimates_has_done_is_said_below() -> None:
+    """Casebook C43: whoever reads an estimate sees how far such ones can be trusted; nothing is said of what is unknown."""
+    records = [
+        SourceRecord(Foretold.START, EtaWord.HISTORY, 25, 3.2, 0.52, 0.84),
+        SourceRecord(Foretold.END, EtaWord.DECLARED, 1, -90.0, 1.0, 1.0),
+        SourceRecord(Foretold.END, EtaWord.MEASURED, 9, 0.2, 0.5, 0.9),
+    ]
+    assert _lines(replace(samples.rack(samples.lane()), calibration=records))[2:] == [
+        "estimates  history starts: 84 % on time (p90), 52 % by the p50, median 3 min late, of 25",
+        "estimates  declared ends: 100 % on time (p90), 100 % by the p50, median 1 h 30 min early, of 1",
+        "estimates  measured ends: 90 % on time (p90), 50 % by the p50, median error under a minute, of 9",
+    ]
+    assert len(_lines(samples.rack(samples.lane()))) == 2
 
 
 def test_json_is_the_rack_itself(server: ScriptedServer, warploom: Command) -> None:

@@ -54,6 +54,7 @@ ROUTES = """
 GET /health
 GET /events
 GET /api/v1/rack
+GET /api/v1/calibration
 POST /api/v1/tickets
 GET /api/v1/tickets/{ticket}
 DELETE /api/v1/tickets/{ticket}

@@ -167,6 +167,33 @@ async def test_a_reason_has_the_same_words_at_every_door(
     assert_whole(module_database_url)
 
 
+async def test_a_model_reads_how_far_an_estimate_can_be_trusted(
+    server: ServerProcess, host: Caller, module_database_url: str
+) -> None:
+    """Casebook C43."""
+    ask(module_database_url, "delete from promise")
+    host.survey("trust")
+    holder = Caller(server.url, "trust-1")
+    held = holder.request("trusted", "trust/0", minutes=30)
+    async with agent_at(server.url, "trust-2") as agent, agent_at(server.url, "trust-3") as other:
+        await agent.call("gpu_request", job="trusting", device="trust/0", minutes=5)
+        assert "eta_trust" not in await agent.call("gpu_survey")
+        holder.release(held["lease"])
+        host.survey("trust")
+        offer = (await agent.call("loom_me"))["leases"][0]["lease"]
+        await agent.call("gpu_extend", lease=offer, minutes=20, reason="slow data")
+        queued = await other.call("gpu_request", job="plot", device="trust/0")
+        explained = await other.call("gpu_explain", ticket=queued["ticket"])
+        assert explained["eta_trust"] == "declared starts: 100 % on time"
+        assert explained["p50"] == explained["p90"]
+        assert (await other.call("gpu_survey"))["eta_trust"] == ["declared starts: 100 % on time"]
+    records = {(each["foretold"], each["word"]): each for each in holder.get("/calibration")["records"]}
+    assert records["start", "declared"]["late_minutes"] < 0
+    assert records["end", "declared"]["count"] == 1
+    holder.close()
+    assert_whole(module_database_url)
+
+
 def _state(database: str, lease: str) -> str:
     return ask(database, "select state::text from lease where id = $1", int(lease[2:]))[0]["state"]
 

@@ -129,8 +129,8 @@ async def test_the_first_promise_is_kept_to_be_compared_with_what_came(lab: Lab,
     await lab.hold(await lab.agent("claude-1"), minutes=20)
     answer = await lab.request(await lab.agent("claude-2"))
     await lab.explain(await lab.agent("claude-2"), answer)
-    promised = await sql.fetchrow("select promised_start - ready_at as wait, promised_word from task where id = 2")
-    assert promised["promised_word"] == "declared"
+    promised = await sql.fetchrow("select p90 - promised_at as wait, word from promise where task_id = 2")
+    assert promised["word"] == "declared"
     assert timedelta(minutes=19) < promised["wait"] <= timedelta(minutes=20)
 
 

@@ -18,10 +18,12 @@ from warploom.store import (
     messages,
     plans,
     projects,
+    promises,
     proposals,
     queues,
     repairs,
     reservations,
+    runs,
     sessions,
     task_lists,
     tasks,
@@ -43,6 +45,8 @@ GROWING = (
     "reservation",
     "errand",
     "proposal",
+    "run",
+    "promise",
 )
 HOT = {
     "queues heads": queues._HEADS,
@@ -70,6 +74,7 @@ HOT = {
     "sessions touch": sessions._TOUCH,
     "sessions notices": sessions._READ_NOTICES,
     "cards read": cards._READ,
+    "runs latest": runs._LATEST,
     "reservations open": reservations._OPEN,
     "reservations count": reservations._COUNT,
     "reservations due": reservations._DUE,
@@ -96,6 +101,8 @@ HOT = {
     "events latest": events._LATEST,
     "messages unread": messages._UNREAD,
     "messages heard": messages._HEARD,
+    "promises start": promises._START,
+    "promises records": promises._RECORDS,
     "projects busy": projects._BUSY,
     "projects progress": projects._PROGRESS,
     "graphs whole": graphs._WHOLE,
@@ -167,6 +174,12 @@ insert into proposal (
 )
 select 'release_at_step', 'kept', 1, lease.agent_id, 1 + lease.agent_id % 20000, lease.id, lease.task_id, 5, 'x',
   now() + interval '1 hour', now(), now()
+from lease;
+insert into run (lease_id, project_id, job, model, length, ended_at)
+select id, 1, 'job ' || id % 50, 'H200', interval '20 minutes', now() - id * interval '1 minute' from lease;
+insert into promise (task_id, lease_id, word, promised_at, p50, p90, came_at)
+select task_id, case when id % 2 = 0 then id end, 'declared', now() - id * interval '1 minute', now(), now(),
+  case when id % 10 <> 1 then now() - id * interval '1 minute' end
 from lease;
 vacuum analyze;
 """

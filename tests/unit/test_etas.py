@@ -19,6 +19,7 @@ from warploom.domain.etas import (
     spoken_eta,
     weakest,
 )
+from warploom.domain.histories import declared
 from warploom.domain.leases import LARGEST_STEP
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -110,9 +111,9 @@ def test_a_chain_is_as_good_as_its_weakest_link(links: list[EtaWord]) -> None:
 
 
 def test_a_run_that_starts_measured_and_declares_its_length_ends_declared() -> None:
-    assert after(span(10, 20), timedelta(minutes=5)) == span(15, 25, EtaWord.DECLARED)
+    assert after(span(10, 20), declared(timedelta(minutes=5))) == span(15, 25, EtaWord.DECLARED)
     assert after(span(10, 20), None) == UNKNOWN
-    assert after(UNKNOWN, timedelta(minutes=5)) == UNKNOWN
+    assert after(UNKNOWN, declared(timedelta(minutes=5))) == UNKNOWN
 
 
 @pytest.mark.parametrize(

@@ -238,7 +238,7 @@ def test_on_one_card_each_ticket_starts_when_the_one_before_it_ends(scene: Scene
     queue = [wants(ticket.task, {1}, 1, None if ticket.run is None else ticket.run.seconds / 60) for ticket in tickets]
     starts = forecast(slots, queue, NOW)
     for one, other in pairwise(queue):
-        assert starts[other.task] == after(starts[one.task], one.run)
+        assert starts[other.task] == after(starts[one.task], one.length)
 
 
 def _hosts(slots: list[Slot]) -> set[HostId]:

@@ -11,6 +11,7 @@ from warploom.cli.answers import when
 from warploom.cli.columns import column, cut
 from warploom.cli.moments import window_text
 from warploom.cli.output import inert
+from warploom.domain.calibrations import say_record
 from warploom.domain.cards import GLYPHS, CardLane, CardState, HostLanes, QueuePlace, Rack, Service, line_up
 from warploom.domain.etas import EtaView, EtaWord
 from warploom.domain.leases import Holder, Label, LeaseState
@@ -57,6 +58,7 @@ def screen(rack: Rack, width: int) -> Text:
     if not rack.hosts:
         lines.append(Text(cut(rack.next, width)))
     lines.extend(Text(f"notice  {cut(notice, width - 8)}", "yellow") for notice in rack.notices)
+    lines.extend(Text(cut(f"estimates  {say_record(each)}", width), "bright_black") for each in rack.calibration)
     return Text("\n").join(lines)
 
 

@@ -1,5 +1,6 @@
 """Our own HTTP API as methods that answer with the domain's values and raise the domain's errors."""
 
+from warploom.client.calibrations import CalibrationCalls
 from warploom.client.cards import CardCalls
 from warploom.client.claims import ClaimCalls
 from warploom.client.errands import ErrandCalls
@@ -34,6 +35,7 @@ class Client(
     ErrandCalls,
     ReleaseCalls,
     EventCalls,
+    CalibrationCalls,
     HealthCalls,
 ):
     """A connection to one server with every call there is."""

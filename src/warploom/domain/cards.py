@@ -7,8 +7,10 @@ from enum import StrEnum
 from typing import Final
 
 from warploom.domain.agreements import Agreement
+from warploom.domain.calibrations import SourceRecord
 from warploom.domain.card_rules import NO_RULES, CardRules
 from warploom.domain.etas import EtaView, Pace
+from warploom.domain.histories import Past
 from warploom.domain.identifiers import CardId, HostId
 from warploom.domain.leases import SESSION_SILENCE, Holder, LeaseState
 from warploom.domain.reservations import Booking, ReservationView
@@ -185,6 +187,8 @@ class Rack:
     longest_wait: str | None
     next: str
     notices: list[str] = field(default_factory=list[str])
+    calibration: list[SourceRecord] = field(default_factory=list[SourceRecord])
+    """How well each source of estimates has done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +218,8 @@ class KnownHolder:
     expected_end: datetime | None
     seen_at: datetime
     pace: Pace | None
+    past: Past | None = None
+    """How long earlier runs of the same purpose took."""
     is_task: bool = False
     """Whether it is the claim of a task of the graph, and no mere request for cards."""
     agreement: Agreement | None = None

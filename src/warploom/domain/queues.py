@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain
 
-from warploom.domain.etas import UNKNOWN, EtaWord, Span, after, weakest
+from warploom.domain.etas import UNKNOWN, EtaWord, Span, after, fewest, weakest
+from warploom.domain.histories import Length, declared
 from warploom.domain.identifiers import AgentId, CardId, HostId, TaskId
 from warploom.domain.reservations import Booking, booking_at
 
@@ -41,14 +42,22 @@ class Waiting:
     count: int
     candidates: frozenset[CardId]
     run: timedelta | None = None
+    """What bounds its run: what was declared, or what nine in ten earlier ones kept to."""
     agent: AgentId | None = None
     lead: timedelta = timedelta()
     """How long it may take from the grant until its run starts; it must be over before somebody's window all the same."""
+    usual: Length | None = None
+    """How long earlier runs of the same purpose took."""
 
     @property
     def taken(self) -> timedelta | None:
         """How long it keeps a card from the grant on, at most; None where it does not say."""
         return None if self.run is None else self.lead + self.run
+
+    @property
+    def length(self) -> Length | None:
+        """How long its run will be: as earlier ones were, else as was declared; None where nobody knows."""
+        return self.usual or (None if self.run is None else declared(self.run))
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +198,9 @@ def forecast(slots: Sequence[Slot], tickets: Sequence[Waiting], now: datetime) -
     """Estimate when each ticket will start, by playing the queue forward in order.
 
     Each ticket takes the `count` candidates of one host that are free first; it starts when the last of them is, and
-    they are free again when its declared run ends. One unknown link makes everything behind it on that card unknown. A
-    start that would run into somebody else's reservation is pushed behind it; what fits into the gap goes before.
+    they are free again when its run ends, as earlier ones did or as was declared. One unknown link makes everything
+    behind it on that card unknown. A start that would run into somebody else's reservation is pushed behind it; what
+    fits into the gap goes before.
     """
     free = {slot.card: _free(slot, now) for slot in slots}
     promised = {slot.card: _promised(slot.bookings) for slot in slots}
@@ -201,7 +211,7 @@ def forecast(slots: Sequence[Slot], tickets: Sequence[Waiting], now: datetime) -
         unhindered = _last_of([free[card] for card in cards]) if cards else UNKNOWN
         before = sorted(chain.from_iterable(promised[card] for card in cards), key=_by_time)
         start = starts[ticket.task] = _push(unhindered, ticket, before)
-        end = after(start, ticket.run)
+        end = after(start, ticket.length)
         for card in cards:
             if start == unhindered:
                 free[card] = end
@@ -216,14 +226,15 @@ def _by_time(stretch: _Stretch) -> datetime:
 
 def _push(span: Span, ticket: Waiting, promised: Iterable[_Stretch]) -> Span:
     """Push a start behind what is promised to others and would be run into."""
-    if span.soonest is None or span.latest is None:
+    moments = span.moments
+    if moments is None:
         return span
-    soonest, latest = (_past(moment, ticket.run, ticket.agent, promised) for moment in (span.soonest, span.latest))
-    if soonest is None or latest is None:
+    soonest, p50, latest = (_past(moment, ticket.run, ticket.agent, promised) for moment in moments)
+    if soonest is None or p50 is None or latest is None:
         return UNKNOWN
-    if (soonest, latest) == (span.soonest, span.latest):
+    if (soonest, p50, latest) == moments:
         return span
-    return Span(weakest([span.word, EtaWord.DECLARED]), soonest, latest)
+    return Span(weakest([span.word, EtaWord.DECLARED]), soonest, latest, p50, span.runs)
 
 
 def _behind(start: Span, end: Span, promised: Iterable[_Stretch]) -> list[_Stretch]:
@@ -262,8 +273,9 @@ def _first_free(slots: Sequence[Slot], ticket: Waiting, free: dict[CardId, Span]
 
 
 def _last_of(spans: list[Span]) -> Span:
-    soonest = [span.soonest for span in spans if span.soonest is not None]
-    latest = [span.latest for span in spans if span.latest is not None]
-    if len(latest) < len(spans) or not spans:
+    """Return when the last of several is there: the latest of each of their moments."""
+    known = [moments for span in spans if (moments := span.moments) is not None]
+    if len(known) < len(spans) or not spans:
         return UNKNOWN
-    return Span(weakest(span.word for span in spans), max(soonest), max(latest))
+    soonest, p50, latest = (max(moments) for moments in zip(*known, strict=True))
+    return Span(weakest(span.word for span in spans), soonest, latest, p50, fewest(span.runs for span in spans))

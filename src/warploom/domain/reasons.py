@@ -65,7 +65,7 @@ def free_span(card: KnownCard, now: datetime) -> Span:
     """Estimate when a card is free: now, at its holder's end, at the end of its reservation, or unknown."""
     if card.holder is not None:
         holder = card.holder
-        end = run_end(holder.pace, holder.expected_end, now)
+        end = run_end(holder.pace, holder.expected_end, now, holder.past)
         return agreed_end(end, holder.agreement, holder.pace, now)
     booking = booking_at(card.bookings, now)
     if card.is_grantable and booking is not None:

@@ -109,4 +109,5 @@ def _why_nothing(answer: ReadyAnswer | ClaimAnswer) -> Answer:
 
 
 def _eta(eta: EtaView, name: str) -> Answer:
-    return ({name: eta.minutes} if eta.minutes is not None else {}) | {"eta_source": eta.word.value}
+    minutes = {name: eta.minutes} if eta.minutes is not None else {}
+    return minutes | plain({"p50": eta.p50, "p90": eta.p90}) | {"eta_source": eta.word.value}

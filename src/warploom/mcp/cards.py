@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from warploom.domain.calibrations import Foretold, say_trust
 from warploom.domain.cards import CardLane, Rack
 from warploom.domain.sessions import Actor
 from warploom.mcp.answers import Answer, plain
@@ -19,8 +20,8 @@ class CardTools:
 
         Call it before you plan GPU work, or when the user asks about the cards. You need not call it before
         gpu_request, which tells you the same about the card you ask for. An empty `cards` means that no host agent has
-        reported; tell the user. ETAs carry their word: measured (from real steps), declared (somebody's own estimate),
-        unknown.
+        reported; tell the user. ETAs carry their word: measured (from real steps), history (earlier runs of the
+        same purpose), declared (somebody's own estimate), unknown; `eta_trust` says how often they came true.
         """
 
         async def work(_actor: Actor) -> Answer:
@@ -33,6 +34,8 @@ def _rack(rack: Rack) -> Answer:
     answer: Answer = {"cards": [_lane(card) for host in rack.hosts for card in host.cards], "next": rack.next}
     silent = [host.host for host in rack.hosts if not host.is_present]
     problems = {host.host: host.problem for host in rack.hosts if host.problem}
+    trust = [say_trust(record) for record in rack.calibration if record.foretold is Foretold.START]
+    answer |= {"eta_trust": trust} if trust else {}
     return answer | ({"silent_hosts": silent} if silent else {}) | ({"problems": problems} if problems else {})
 
 

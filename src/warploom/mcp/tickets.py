@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from warploom.domain.calibrations import say_trust
 from warploom.domain.errors import MalformedInput
 from warploom.domain.etas import EtaView, EtaWord
 from warploom.domain.identifiers import parse_ticket
@@ -92,9 +93,15 @@ class TicketTools:
         """
 
         async def work(actor: Actor) -> Answer:
-            return ticket_answer(await self._desk.app.tickets.explain(actor, parse_ticket(ticket)), chain=True)
+            found = await self._desk.app.tickets.explain(actor, parse_ticket(ticket))
+            return ticket_answer(found, chain=True) | await self._trust(found.starts)
 
         return await self._desk.serve(work)
+
+    async def _trust(self, starts: EtaView | None) -> Answer:
+        """Say whether such estimates come true, where that is known."""
+        record = await self._desk.app.calibrations.of_starts(starts.word) if starts else None
+        return {"eta_trust": say_trust(record)} if record else {}
 
 
 def _bounded(minutes: float) -> float:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from warploom.domain.agreements import agreed_end
+from warploom.domain.calibrations import MOST_PROMISES, WINDOW, in_order
 from warploom.domain.callers import Role
 from warploom.domain.card_rules import NO_RULES
 from warploom.domain.cards import (
@@ -20,7 +20,7 @@ from warploom.domain.cards import (
     ServiceAnswer,
 )
 from warploom.domain.errors import NotAllowed
-from warploom.domain.etas import UNKNOWN, Span, run_end, show_eta
+from warploom.domain.etas import UNKNOWN, Span, show_eta
 from warploom.domain.events import EventKind
 from warploom.domain.identifiers import CardId, TaskId, lease_name, session_name, ticket_name
 from warploom.domain.leases import Holder, Label, ProcessCount, three_clocks
@@ -36,6 +36,7 @@ from warploom.services.grants import GrantTimes, Round, grant_possible, slots_of
 from warploom.services.sessions import require
 from warploom.store import cards as card_store
 from warploom.store import hosts as host_store
+from warploom.store import promises as promise_store
 from warploom.store import queues as queue_store
 from warploom.store.clock import read_clock
 from warploom.store.hosts import HostRow
@@ -73,6 +74,7 @@ class CardService:
             heads = await queue_store.read_heads(conn, [host.host for host in hosts], SHOWN_PLACES)
             lengths = await queue_store.queue_lengths(conn)
             waiting, oldest = await queue_store.count_waiting(conn)
+            records = await promise_store.read_records(conn, WINDOW, MOST_PROMISES)
             now = await read_clock(conn)
         starts = forecast(slots_of(cards, now), [head.waiting for head in heads], now)
         scene = _Scene(now, cards, heads, lengths, starts)
@@ -82,6 +84,7 @@ class CardService:
             waiting=waiting,
             longest_wait=spoken_duration(now - oldest) if oldest else None,
             next=_next(cards),
+            calibration=in_order(records),
         )
 
     async def drain(self, actor: Actor, name: str, reason: str | None, *, preview: bool) -> ServiceAnswer:
@@ -299,6 +302,6 @@ def _holder(card: KnownCard, held: KnownHolder, waiting: int, now: datetime) -> 
         rate=pace.rate if pace else None,
         labels=labels,
         clocks=clocks,
-        eta=show_eta(agreed_end(run_end(pace, held.expected_end, now), held.agreement, pace, now), now),
+        eta=show_eta(free_span(card, now), now),
         runs_into=into.name if into else None,
     )

@@ -1,12 +1,16 @@
 """How leases end: what becomes of the task, and what the log and the holder are told."""
 
 from warploom.domain.breaker import JobFailure
+from warploom.domain.etas import first_ends
 from warploom.domain.events import EventKind
 from warploom.domain.failures import FailureClass, is_worth_trying
+from warploom.domain.histories import length_of
 from warploom.domain.identifiers import lease_name, ticket_name
 from warploom.domain.leases import LeaseEnd, LeaseState
 from warploom.domain.tasks import TaskKind, TaskState
 from warploom.services.changes import Change, names
+from warploom.store import promises as promise_store
+from warploom.store.database import Connection
 from warploom.store.leases import Ending, Lease
 
 
@@ -27,6 +31,13 @@ def tell_lease(change: Change, kind: EventKind, held: Lease, facts: dict[str, st
         host=held.hosts[0] if held.hosts else None,
         cards=held.cards,
     )
+
+
+async def foretell_end(conn: Connection, held: Lease) -> None:
+    """Note what is expected of a run that starts now, by each source that says anything of it."""
+    if held.cards:
+        ends = first_ends(length_of(held.past.lengths), held.run, held.now)
+        await promise_store.promise_end(conn, held.task, held.lease, ends)
 
 
 def name_lease(held: Lease) -> str:

@@ -5,14 +5,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from warploom.domain.cards import Condition, KnownCard, Service
+from warploom.domain.etas import first_ends
 from warploom.domain.events import EventKind
 from warploom.domain.identifiers import CardId, HostId, TaskId
 from warploom.domain.queues import Slot, decide
 from warploom.domain.reasons import free_span
 from warploom.services.changes import Change, names
 from warploom.store import cards as card_store
+from warploom.store import promises as promise_store
 from warploom.store import queues as queue_store
-from warploom.store.queues import Granted
+from warploom.store.queues import Granted, Head
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +68,27 @@ async def grant_possible(change: Change, times: GrantTimes, look: Round, now: da
     waiting = sorted(tickets, key=lambda ticket: ticket.task in last)
     made: list[Granted] = []
     by_card = {card.card: card for card in cards}
-    resources = {head.waiting.task: head.resources for head in heads}
+    by_task = {head.waiting.task: head for head in heads}
     taken: set[str] = set()
     for decision in decide(slots_of(cards, now), waiting, now):
-        if resources[decision.task] & taken:
+        resources = by_task[decision.task].resources
+        if resources & taken:
             continue
         is_present = decision.task == look.present
         expires_in = times.lease if is_present else times.offer
         granted = await queue_store.grant(change.conn, decision, is_active=is_present, expires_in=expires_in)
         if granted is not None:
             made.append(granted)
-            taken |= resources[decision.task]
+            if granted.is_active:
+                await _foretell(change, granted, by_task[decision.task], now)
+            taken |= resources
             _tell(change, granted, by_card)
     return made
+
+
+async def _foretell(change: Change, granted: Granted, head: Head, now: datetime) -> None:
+    ends = first_ends(head.waiting.usual, head.declared, now)
+    await promise_store.promise_end(change.conn, granted.task, granted.lease, ends)
 
 
 def _tell(change: Change, granted: Granted, cards: dict[CardId, KnownCard]) -> None:

@@ -29,6 +29,7 @@ from warploom.domain.surveys import (
 from warploom.domain.texts import spoken_duration, spoken_memory
 from warploom.services.breaker import break_faulty, weigh_xids
 from warploom.services.changes import Change, Changes, host_topic, repeated
+from warploom.services.endings import foretell_end
 from warploom.services.errands import take_errands
 from warploom.services.grants import GrantTimes, Round, grant_possible
 from warploom.services.probes import probe_suspects
@@ -206,6 +207,7 @@ class HostService:
             if await lease_store.accept_lease(change.conn, lease, None, self._times.lease, even_late=True):
                 held = await lease_store.get_lease(change.conn, lease)
                 assert held is not None
+                await foretell_end(change.conn, held)
                 facts = {"agent": held.agent_name, "cards": ", ".join(held.card_names)}
                 change.tell(
                     EventKind.LEASE_ACCEPTED,

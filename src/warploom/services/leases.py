@@ -6,7 +6,7 @@ from datetime import datetime
 from warploom.domain.breaker import BreakerRules, JobFailure
 from warploom.domain.callers import Role
 from warploom.domain.errors import LeaseLost, MalformedInput, NotFound, NotReady, NotYours
-from warploom.domain.etas import next_pace, run_end, show_eta
+from warploom.domain.etas import is_first_measure, measured_end, next_pace, run_end, show_eta
 from warploom.domain.events import EventKind
 from warploom.domain.identifiers import LeaseId, TaskId, lease_name, ticket_name
 from warploom.domain.leases import (
@@ -30,6 +30,7 @@ from warploom.services.endings import (
     after_release,
     expiry_ending,
     facts_of,
+    foretell_end,
     name_lease,
     release_ending,
     say_again,
@@ -41,6 +42,7 @@ from warploom.services.grants import GrantTimes, Round, grant_possible
 from warploom.services.queues import requeue
 from warploom.store import claims as claim_store
 from warploom.store import leases as lease_store
+from warploom.store import promises as promise_store
 from warploom.store import queues as queue_store
 from warploom.store import reservations as reservation_store
 from warploom.store import sessions as session_store
@@ -99,6 +101,9 @@ class LeaseService:
             held = await self._hold(change, actor, lease)
             pace = next_pace(held.pace, step, total, held.now)
             await lease_store.save_pace(change.conn, lease, pace)
+            if is_first_measure(held.pace, pace) and held.cards:
+                end = measured_end(pace, held.now)
+                await promise_store.promise_end(change.conn, held.task, lease, [end])
             change.topics.add("progress")
             held = await _get(change.conn, lease)
             word = await word_of(change, held)
@@ -276,6 +281,7 @@ class LeaseService:
                     f"Run `warploom wait {ticket_name(held.task)}` again; your ticket keeps its age.",
                 )
             return
+        await foretell_end(change.conn, held)
         tell_lease(change, EventKind.LEASE_ACCEPTED, held, facts_of(held))
 
     async def _end(self, change: Change, held: Lease, ending: Ending) -> Ended | None:
@@ -353,7 +359,7 @@ def _require_gpu(held: Lease) -> None:
 
 
 def _answer(held: Lease, next_step: str) -> LeaseAnswer:
-    eta = show_eta(run_end(held.pace, held.expected_end, held.now), held.now)
+    eta = show_eta(run_end(held.pace, held.expected_end, held.now, held.past), held.now)
     is_live = held.state is not LeaseState.ENDED
     return LeaseAnswer(
         lease=lease_name(held.lease),

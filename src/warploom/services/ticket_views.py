@@ -16,8 +16,8 @@ from warploom.domain.task_answers import TaskLine
 from warploom.domain.tasks import TaskKind, TaskState
 from warploom.domain.texts import spoken_list
 from warploom.services.grants import slots_of
+from warploom.store import promises as promise_store
 from warploom.store import queues as queue_store
-from warploom.store import tickets as ticket_store
 from warploom.store.database import Connection
 from warploom.store.queues import Head
 from warploom.store.tickets import Ticket
@@ -74,7 +74,7 @@ async def _show_waiting(conn: Connection, ticket: Ticket, cards: Sequence[KnownC
     heads = await queue_store.read_heads(conn, hosts)
     places = await queue_store.places_of(conn, ticket.task)
     starts = _start_of(ticket, cards, hosts, heads)
-    await ticket_store.promise_start(conn, ticket.task, starts)
+    await promise_store.promise_start(conn, ticket.task, starts)
     place = min((_place(places.get(card.card, 1), ticket, card, heads) for card in fitting), default=1)
     ahead = _ahead(ticket, heads, fitting)
     chain = waiting_chain(fitting, _waiting(ticket), ahead[:5], place - 1, ticket.now)
@@ -104,7 +104,7 @@ def _start_of(ticket: Ticket, cards: Sequence[KnownCard], hosts: list[HostId], h
 
 
 def _waiting(ticket: Ticket) -> Waiting:
-    return Waiting(ticket.task, ticket.need_count, frozenset(ticket.candidates), ticket.run, ticket.agent)
+    return Waiting(ticket.task, ticket.need_count, frozenset(ticket.candidates), ticket.bound, ticket.agent)
 
 
 def _place(place: int, ticket: Ticket, card: KnownCard, heads: list[Head]) -> int:
@@ -135,7 +135,7 @@ def _also_free(ticket: Ticket, cards: Sequence[KnownCard], heads: list[Head]) ->
     free = [
         card
         for card in cards
-        if card.is_grantable and barrier(card.bookings, ticket.agent, ticket.now, ticket.run) is None
+        if card.is_grantable and barrier(card.bookings, ticket.agent, ticket.now, ticket.bound) is None
     ]
     return [card.name for card in free if card.card not in wanted][:8]
 

@@ -9,6 +9,7 @@ from warploom.bus.hints import POLL_SECONDS
 from warploom.domain.cards import KnownCard
 from warploom.domain.errors import MalformedInput, NotFound, NotReady, NotYours, Taken
 from warploom.domain.events import EventKind
+from warploom.domain.histories import alike
 from warploom.domain.identifiers import CardId, LeaseId, TaskId, session_name, ticket_name
 from warploom.domain.leases import LeaseState
 from warploom.domain.proposals import Proposal, say_due, show_proposal
@@ -31,6 +32,7 @@ from warploom.store import graphs as graph_store
 from warploom.store import leases as lease_store
 from warploom.store import proposals as proposal_store
 from warploom.store import queues as queue_store
+from warploom.store import runs as run_store
 from warploom.store import task_lists
 from warploom.store import tickets as ticket_store
 from warploom.store.clock import read_clock
@@ -225,6 +227,9 @@ class TicketService:
         chosen = [card for card in cards if card.card in set(allowed)]
         hosts = sorted({card.host_id for card in chosen})
         await card_store.lock_cards(change.conn, hosts)
+        past = alike(await run_store.runs_like(change.conn, task), {card.model for card in chosen})
+        if past:
+            await ticket_store.remember_runs(change.conn, task, past)
         await ticket_store.enqueue(change.conn, task, allowed)
         facts = {"agent": actor.agent_name, "title": job, "cards": names(card.name for card in chosen)}
         change.tell(

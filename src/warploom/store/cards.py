@@ -7,6 +7,7 @@ from warploom.domain.agreements import Agreement
 from warploom.domain.card_rules import CardRules
 from warploom.domain.cards import Condition, KnownCard, KnownHolder, Owner, ProcessView, Service
 from warploom.domain.etas import Pace
+from warploom.domain.histories import Past
 from warploom.domain.identifiers import AgentId, CardId, HostId, ReservationId, lease_name
 from warploom.domain.leases import LeaseState
 from warploom.domain.reservations import Booking
@@ -25,7 +26,8 @@ select card.id, card.host_id, host.name as host, card.index, card.uuid, card.mod
   card.pci_bus_id, card.parent_uuid, card.weight, card.ignored, card.hides_processes,
   lease.id as lease_id, lease.task_id, task.title, task.kind <> 'gpu' as is_task, agent.name as agent,
   lease.session_id, session.client, session.directory,
-  lease.state::text as lease_state, lease.granted_at, lease.expires_at, lease.expected_end, heartbeat.seen_at,
+  lease.state::text as lease_state, lease.granted_at, lease.accepted_at, lease.expires_at, lease.expected_end, heartbeat.seen_at,
+  task.run_time, task.past_lengths,
   progress.step, progress.total, progress.rate, progress.spread, progress.reported_at,
   array(
     select row(reservation.id, owner.id, owner.name, reservation.title, reservation.starts_at, reservation.ends_at)
@@ -193,6 +195,7 @@ def _holder(row: Record) -> KnownHolder:
         pace=read_pace(row),
         is_task=row["is_task"],
         agreement=read_agreement(row),
+        past=read_past(row),
     )
 
 
@@ -209,6 +212,14 @@ def read_agreement(row: Record) -> Agreement | None:
     if row["proposal_id"] is None:
         return None
     return Agreement(row["proposal_id"], row["asker"], row["at_step"], row["at_moment"], row["length"])
+
+
+def read_past(row: Record) -> Past:
+    """Read how long earlier runs of a lease's purpose took, when it started, and whether its end was moved since."""
+    started: datetime | None = row["accepted_at"]
+    run, expected = row["run_time"], row["expected_end"]
+    is_moved = started is not None and expected is not None and (run is None or expected != started + run)
+    return Past(row["past_lengths"], started, is_moved)
 
 
 def _process(entry: dict[str, Any]) -> ProcessView:

@@ -111,13 +111,16 @@ limit $2
 """
 
 _WANT: Final[LiteralString] = """
+with void as (
+  delete from promise where task_id = $1 and lease_id is null and came_at is null
+)
 update task set agent_id = $2, session_id = $3, missed_offers = 0
 where id = $1 and state = 'ready' and kind = 'work' and session_id is null
 returning id
 """
 
 _RETURN: Final[LiteralString] = """
-update task set agent_id = null, session_id = null, missed_offers = 0, promised_start = null, promised_word = null
+update task set agent_id = null, session_id = null, missed_offers = 0
 where id = $1 and state = 'ready' and kind <> 'gpu'
 returning id
 """

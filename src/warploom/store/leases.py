@@ -8,15 +8,16 @@ from typing import Final, LiteralString
 from warploom.domain.breaker import JobFailure
 from warploom.domain.etas import Pace
 from warploom.domain.failures import FailureClass
+from warploom.domain.histories import Past
 from warploom.domain.identifiers import AgentId, CardId, HostId, LeaseId, ProjectId, SessionId, TaskId, ticket_name
 from warploom.domain.leases import LeaseEnd, LeaseFate, LeaseState
 from warploom.domain.tasks import TaskKind, TaskState
-from warploom.store.cards import read_pace
+from warploom.store.cards import read_pace, read_past
 from warploom.store.database import Connection, Record
 
 _GET: Final[LiteralString] = """
 select lease.id, lease.task_id, task.title, task.kind::text, task.attempts, task.max_attempts, task.project_id,
-  task.run_time, lease.agent_id, agent.name as agent, lease.session_id,
+  task.run_time, task.past_lengths, lease.agent_id, agent.name as agent, lease.session_id,
   lease.state::text, lease.accepted_at, lease.granted_at, lease.expires_at, lease.expected_end, lease.ended_at, lease.ended::text,
   clock_now() as now, progress.step, progress.total, progress.rate, progress.spread, progress.reported_at,
   array(select lease_card.card_id from lease_card where lease_card.lease_id = lease.id order by 1) as cards,
@@ -90,7 +91,7 @@ with ended as (
       when 'lapsed' then state = 'offered' and expires_at <= clock_now()
       else true
     end
-  returning id, task_id, ended_at
+  returning id, task_id, accepted_at, ended_at
 ), moved as (
   update task
   set state = $3::text::task_state, lease_id = null, outcome = $4,
@@ -103,7 +104,7 @@ with ended as (
     attempts = case when $9 then 0 else task.attempts end
   from ended
   where task.id = ended.task_id and task.lease_id = ended.id
-  returning task.missed_offers, task.retry_at
+  returning task.missed_offers, task.retry_at, task.project_id, task.title
 ), freed as (
   update card
   set condition = case when $5 and condition in ('clear', 'occupied') then 'settling' else condition end,
@@ -117,6 +118,19 @@ with ended as (
   from ended
   join lease_card on lease_card.lease_id = ended.id
   where card.id = lease_card.card_id
+), ran as (
+  insert into run (lease_id, project_id, job, model, length, ended_at)
+  select ended.id, moved.project_id, moved.title, first.model, ended.ended_at - ended.accepted_at, ended.ended_at
+  from ended
+  cross join moved
+  cross join lateral (
+    select card.model from lease_card join card on card.id = lease_card.card_id where lease_card.lease_id = ended.id limit 1
+  ) as first
+  where $10 and ended.ended_at >= ended.accepted_at
+), kept as (
+  update promise set came_at = ended.ended_at
+  from ended
+  where promise.lease_id = ended.id and promise.came_at is null and $10
 )
 select ended.ended_at, moved.missed_offers, moved.retry_at from ended left join moved on true
 """
@@ -200,6 +214,7 @@ class Lease:
     end: LeaseEnd | None
     now: datetime
     pace: Pace | None
+    past: Past
     cards: list[CardId]
     hosts: list[HostId]
     card_names: list[str]
@@ -351,6 +366,7 @@ def _lease(row: Record) -> Lease:
         end=LeaseEnd(row["ended"]) if row["ended"] else None,
         now=row["now"],
         pace=read_pace(row),
+        past=read_past(row),
         cards=[CardId(card) for card in row["cards"]],
         hosts=[HostId(host) for host in row["hosts"]],
         card_names=row["card_names"],

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, LiteralString
 
+from warploom.domain.histories import length_of
 from warploom.domain.identifiers import AgentId, CardId, HostId, LeaseId, ProjectId, SessionId, TaskId
 from warploom.domain.queues import Grant, Waiting
-from warploom.store.database import Connection
+from warploom.store.database import Connection, Record
 
 DEPTH: Final = 200
 
@@ -33,8 +34,9 @@ with heads as (
   where card.host_id = any($1::bigint[]) and reservation.over_at is null and reservation.given_up_at is null
     and reservation.starts_at <= clock_now() and reservation.ends_at > clock_now()
 )
-select task.id, task.need_count, task.run_time, task.title, task.agent_id, agent.name as agent, task.priority, task.ready_at,
-  task.order_key, task.need_resources, array(select queue.card_id from queue where queue.task_id = task.id) as candidates
+select task.id, task.need_count, task.run_time, task.past_lengths, task.title, task.agent_id, agent.name as agent,
+  task.priority, task.ready_at, task.order_key, task.need_resources,
+  array(select queue.card_id from queue where queue.task_id = task.id) as candidates
 from heads
 join task on task.id = heads.task_id
 join agent on agent.id = task.agent_id
@@ -97,6 +99,10 @@ with taken as (
   insert into lease_resource (lease_id, name) select granted.id, unnest(taken.need_resources) from granted, taken
 ), gone as (
   delete from queue where task_id in (select id from taken)
+), kept as (
+  update promise set came_at = clock_now()
+  from taken
+  where promise.task_id = taken.id and promise.lease_id is null and promise.came_at is null
 )
 select granted.id as lease, granted.expires_at, taken.id as task, taken.project_id, taken.session_id, taken.agent_id,
   taken.title, agent.name as agent
@@ -129,6 +135,7 @@ class Head:
     """A waiting ticket as queues show it."""
 
     waiting: Waiting
+    declared: timedelta | None
     title: str
     agent: str
     priority: int
@@ -173,13 +180,8 @@ async def read_heads(conn: Connection, hosts: Sequence[HostId], depth: int = DEP
     rows = await conn.fetch(_HEADS, list(hosts), depth)
     return [
         Head(
-            Waiting(
-                TaskId(row["id"]),
-                row["need_count"],
-                frozenset(map(CardId, row["candidates"])),
-                row["run_time"],
-                AgentId(row["agent_id"]),
-            ),
+            _waiting(row),
+            row["run_time"],
             row["title"],
             row["agent"],
             row["priority"],
@@ -189,6 +191,18 @@ async def read_heads(conn: Connection, hosts: Sequence[HostId], depth: int = DEP
         )
         for row in rows
     ]
+
+
+def _waiting(row: Record) -> Waiting:
+    usual = length_of(row["past_lengths"])
+    return Waiting(
+        TaskId(row["id"]),
+        row["need_count"],
+        frozenset(map(CardId, row["candidates"])),
+        row["run_time"] or (usual.p90 if usual else None),
+        AgentId(row["agent_id"]),
+        usual=usual,
+    )
 
 
 async def queue_lengths(conn: Connection, cards: Sequence[CardId] | None = None) -> dict[CardId, int]:

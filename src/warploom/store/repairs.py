@@ -15,7 +15,7 @@ update task
 set state = (case when kind <> 'epic' and unmet = 0 then 'ready' else 'pending' end)::task_state,
   agent_id = null, session_id = null, attempts = case when $2 then 0 else attempts end, missed_offers = 0,
   parked_at = null, escalated_at = null, culprit_id = null, outcome = null, failure = null, retry_at = null,
-  finished_at = null, promised_start = null, promised_word = null,
+  finished_at = null,
   ready_at = coalesce(ready_at, clock_now()), order_key = coalesce(order_key, clock_now() - head_start)
 where id = $1 and kind <> 'gpu' and state in ('pending', 'ready', 'failed', 'blocked', 'cancelled', 'dead_letter')
 returning id

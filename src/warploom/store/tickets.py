@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, LiteralString
 
-from warploom.domain.etas import Span
+from warploom.domain.histories import Length, length_of
 from warploom.domain.identifiers import AgentId, CardId, HostId, ProjectId, SessionId, TaskId
 from warploom.domain.leases import EnvStyle, LeaseEnd, LeaseState
 from warploom.domain.sessions import Actor
@@ -16,7 +16,7 @@ from warploom.store.database import Connection, Record
 _COLUMNS: Final[LiteralString] = """
   task.id, task.title, task.state::text, task.kind::text, task.priority, task.project_id, task.agent_id, agent.name as agent,
   task.session_id, task.need_capabilities, task.need_count, task.need_cards, task.need_memory_mib, task.need_model, task.env_style::text,
-  task.run_time, task.ready_at, task.order_key, task.missed_offers, task.parked_at, task.outcome, task.finished_at,
+  task.run_time, task.past_lengths, task.ready_at, task.order_key, task.missed_offers, task.parked_at, task.outcome, task.finished_at,
   clock_now() as now,
   lease.id as lease_id, lease.state::text as lease_state, lease.expires_at, lease.ended::text as ended,
   array(select lease_card.card_id from lease_card where lease_card.lease_id = lease.id order by 1) as lease_cards,
@@ -78,6 +78,9 @@ update task set state = 'blocked', parked_at = clock_now(), outcome = $2 where i
 """
 
 _RESUME: Final[LiteralString] = """
+with void as (
+  delete from promise where task_id = $1 and lease_id is null and came_at is null
+)
 update task set state = 'ready', parked_at = null, outcome = null, missed_offers = 0
 where id = $1 and state = 'blocked' and parked_at is not null
 returning id
@@ -91,8 +94,8 @@ _BOUND: Final[LiteralString] = """
 update task set run_time = $2 where id = $1 and state = 'ready' and run_time is null returning id
 """
 
-_PROMISE: Final[LiteralString] = """
-update task set promised_start = $2, promised_word = $3 where id = $1 and state = 'ready' and promised_word is null
+_REMEMBER: Final[LiteralString] = """
+update task set past_lengths = $2 where id = $1 and state = 'ready'
 """
 
 _STRAYS: Final[LiteralString] = """
@@ -123,6 +126,9 @@ class Ticket:
     capabilities: frozenset[str]
     env_style: EnvStyle
     run: timedelta | None
+    """What was declared."""
+    past: list[timedelta]
+    """How long earlier runs of the same purpose took."""
     ready_at: datetime
     order_key: datetime
     missed_offers: int
@@ -135,6 +141,16 @@ class Ticket:
     expires_at: datetime | None
     lease_cards: list[CardId]
     candidates: list[CardId]
+
+    @property
+    def usual(self) -> Length | None:
+        """How long its run takes, going by earlier ones."""
+        return length_of(self.past)
+
+    @property
+    def bound(self) -> timedelta | None:
+        """What bounds its run: what was declared, or what nine in ten earlier ones kept to."""
+        return self.run or (self.usual.p90 if self.usual else None)
 
     @property
     def offer_ran_out(self) -> bool:
@@ -216,9 +232,9 @@ async def bound_ticket(conn: Connection, task: TaskId, run: timedelta) -> bool:
     return await conn.fetchval(_BOUND, task, run) is not None
 
 
-async def promise_start(conn: Connection, task: TaskId, span: Span) -> None:
-    """Store the first estimate a ticket was told, to compare it with what came."""
-    await conn.execute(_PROMISE, task, span.latest, span.word.value)
+async def remember_runs(conn: Connection, task: TaskId, lengths: Sequence[timedelta]) -> None:
+    """Note how long earlier runs of the same purpose took, for the estimates of a waiting ticket and of its run."""
+    await conn.execute(_REMEMBER, task, list(lengths))
 
 
 async def stray_tickets(conn: Connection) -> list[TaskId]:
@@ -251,6 +267,7 @@ def _ticket(row: Record) -> Ticket:
         capabilities=frozenset(row["need_capabilities"]),
         env_style=EnvStyle(row["env_style"]),
         run=row["run_time"],
+        past=row["past_lengths"],
         ready_at=row["ready_at"],
         order_key=row["order_key"],
         missed_offers=row["missed_offers"],

@@ -11,6 +11,7 @@ from fastapi.templating import Jinja2Templates
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from warploom.domain.calibrations import say_record
 from warploom.domain.cards import GLYPHS, CardState, line_up
 from warploom.domain.reservations import ReservationView
 from warploom.domain.texts import spoken_duration, spoken_memory
@@ -54,6 +55,7 @@ def make_templates(folder: Path, static: StaticFiles) -> Jinja2Templates:
         link_cards=link_cards,
         window=window,
         line_up=line_up,
+        say_record=say_record,
     )
     environment.globals["static"] = static.address  # pyright: ignore[reportUnknownMemberType]
     return Jinja2Templates(env=environment)
