@@ -32,6 +32,7 @@ class Run:
         self._world = made
         self._plan = made.plan
         self._tell = tell
+        self._faults = 0
         self._began = self._told = time.monotonic()
 
     def go(self) -> Verdict:
@@ -44,6 +45,7 @@ class Run:
             threading.Event().wait(quiet * self._plan.longest_quiet)
             kind(self._world, dice)
             self._tell_progress(kind.__name__.replace("_", " "))
+            self._tell_faults()
         self._end()
         verdict = Judge(self._world.book, read_ledger(self._world.postgres.url), self._plan.span).judge()
         try:
@@ -78,6 +80,12 @@ class Run:
             done, faults = len(self._world.book.deliveries), len(self._world.book.faults)
             troubles = len(self._world.book.troubles)
             self._tell(f"{now - self._began:5.0f} s  {done} hand-overs, {troubles} troubles, {faults} faults; {last}")
+
+    def _tell_faults(self) -> None:
+        new = self._world.book.faults[self._faults :]
+        self._faults += len(new)
+        for sentence in new:
+            self._tell(sentence)
 
 
 def run_torture(plan: Plan, tell: Tell) -> Verdict:

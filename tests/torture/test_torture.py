@@ -29,11 +29,14 @@ STORY = [
 
 
 def judged(
-    lines: list[Line], *deliveries: tuple[int, int, Waiter, float], tickets: dict[int, Ticket] = TICKETS
+    lines: list[Line],
+    *deliveries: tuple[int, int, Waiter, float],
+    tickets: dict[int, Ticket] = TICKETS,
+    since: float = -60.0,
 ) -> Verdict:
     book = Book()
     for lease, ticket, waiter, at in deliveries:
-        book.deliver(lease, ticket, waiter, -60.0)
+        book.deliver(lease, ticket, waiter, since)
         book.deliveries[-1] = replace(book.deliveries[-1], at=at)
     return Judge(book, Ledger(lines, tickets), OFFER_SECONDS).judge()
 
@@ -66,6 +69,13 @@ def test_an_offer_that_does_not_reach_its_own_waiter_exactly_once_is_wrong(
 def test_an_offer_that_reaches_its_waiter_after_the_bound_is_late() -> None:
     verdict = judged(STORY, (12, 2, BEN, 11.0 + PROMPT + 1.0))
     assert [line.split(",")[1] for line in verdict.late] == [" which is 1.0 s late; none"]
+
+
+@pytest.mark.parametrize(("way", "is_late"), [("long poll", True), ("warploom wait", False)])
+def test_a_waiter_that_is_a_process_has_the_time_to_start(way: str, is_late: bool) -> None:
+    waiter = replace(BEN, way=way)
+    verdict = judged(STORY, (12, 2, waiter, 11.0 + PROMPT + 1.0), since=10.5)
+    assert bool(verdict.late) is is_late
 
 
 @pytest.mark.parametrize(

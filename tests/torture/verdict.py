@@ -169,13 +169,20 @@ class Judge:
                 in_force(troubles, freed_at, delivery.at),
             )
         )
-        own_start = Trouble("start", delivery.since, delivery.since, Reach(START_SECONDS, agents=frozenset([owner])))
-        due = due_at(line.at, delivery.waiter, [*troubles, own_start])
+        due = due_at(line.at, delivery.waiter, [*troubles, *_start(delivery)])
         if delivery.at > due:
             self._verdict.late.append(
                 f"L-{line.lease} reached {owner} ({delivery.waiter.way}) {delivery.at - line.at:.1f} s after its grant, "
                 f"which is {delivery.at - due:.1f} s late; {in_force(troubles, line.at, delivery.at)}"
             )
+
+
+def _start(delivery: Delivery) -> list[Trouble]:
+    """Give a waiter that is a process of its own the time to start."""
+    if delivery.waiter.way == "long poll":
+        return []
+    reach = Reach(START_SECONDS, agents=frozenset([delivery.waiter.agent]))
+    return [Trouble("start", delivery.since, delivery.since, reach)]
 
 
 def due_at(offered_at: float, waiter: Waiter, troubles: Iterable[Trouble]) -> float:
