@@ -17,6 +17,7 @@ create type failure_class as enum ('unknown', 'user_error', 'infra', 'oom_device
 create type env_style as enum ('uuid', 'index');
 create type proposal_kind as enum ('release_at_step', 'swap', 'split_window');
 create type proposal_state as enum ('open', 'accepted', 'declined', 'withdrawn', 'lapsed', 'kept', 'broken');
+create type delivery_way as enum ('answer', 'wait', 'gpu_wait', 'monitor', 'channel', 'job');
 create type errand_kind as enum ('kill', 'probe');
 create type card_service as enum ('in_service', 'draining', 'drained', 'quarantined');
 create type card_condition as enum ('clear', 'occupied', 'settling', 'foreign', 'ghost', 'lost', 'blind', 'gone');
@@ -252,6 +253,9 @@ create table lease (
   live_id bigint generated always as (case when state <> 'ended' then id end) stored,
   granted_at timestamptz not null default clock_now(),
   accepted_at timestamptz,
+  -- The first time that an offer reached its session, and how.
+  delivered_at timestamptz,
+  delivered_by delivery_way,
   -- How long its holder may be silent, where that was asked for; else the setting.
   life interval check (life between interval '10 seconds' and interval '24 hours'),
   expected_end timestamptz,
@@ -263,7 +267,8 @@ create table lease (
   check ((state = 'ended') = (ended_at is not null)),
   check ((state = 'ended') = (ended is not null)),
   check (state <> 'active' or accepted_at is not null),
-  check (state <> 'offered' or accepted_at is null)
+  check (state <> 'offered' or accepted_at is null),
+  check ((delivered_at is null) = (delivered_by is null))
 ) with (fillfactor = 70);
 create unique index lease_task on lease (task_id) where state <> 'ended';
 create index lease_live on lease (id) where state <> 'ended';
@@ -490,6 +495,7 @@ create table message (
   sender text not null check (char_length(sender) between 1 and 80),
   body text not null check (char_length(body) between 1 and 4000),
   sent_at timestamptz not null default clock_now(),
+  pushed_at timestamptz,
   read_at timestamptz
 );
 create index message_unread on message (agent_id, id) where read_at is null;

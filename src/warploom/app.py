@@ -16,6 +16,7 @@ from warploom.services.calibrations import CalibrationService
 from warploom.services.cards import CardService
 from warploom.services.changes import Changes
 from warploom.services.claims import AttemptRules, ClaimService
+from warploom.services.deliveries import DeliveryService
 from warploom.services.errands import ErrandService
 from warploom.services.events import EventService
 from warploom.services.grants import GrantTimes
@@ -62,6 +63,7 @@ class App:
     projects: ProjectService
     messages: MessageService
     proposals: ProposalService
+    deliveries: DeliveryService
     events: EventService
     health: HealthService
     duties: Reach
@@ -91,6 +93,7 @@ def build_app(settings: Settings, url: str | None = None) -> App:
     breaker = BreakerRules(settings.breaker_failures, settings.breaker_suspicions, settings.breaker_time)
     leases = LeaseService(changes, times, OfferRules(settings.missed_offers), breaker)
     head_starts = HeadStarts(settings.p0_head_start, settings.p1_head_start)
+    messages = MessageService(changes)
     tickets = TicketService(changes, leases, TicketRules(head_starts, times, url))
     tasks = TaskService(changes, TaskRules(head_starts, settings.max_attempts))
     attempts = AttemptRules(settings.lease_time, settings.retry_base, settings.retry_most)
@@ -119,7 +122,8 @@ def build_app(settings: Settings, url: str | None = None) -> App:
         repairs=repairs,
         graphs=GraphService(changes, tickets, head_starts, settings.max_attempts),
         projects=ProjectService(changes),
-        messages=MessageService(changes),
+        messages=messages,
+        deliveries=DeliveryService(changes, messages, url),
         proposals=ProposalService(changes, times),
         events=EventService(changes, settings.streams),
         health=HealthService(database, bus),

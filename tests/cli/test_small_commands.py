@@ -20,7 +20,7 @@ from warploom.domain.errors import Busy, Impossible, LeaseLost, NotFound, NotYou
 from warploom.domain.leases import LeaseState
 from warploom.domain.tickets import Me
 
-LONG_RUNNING = {"daemon", "serve", "host", "mcp"}
+LONG_RUNNING = {"daemon", "serve", "host", "mcp", "monitor"}
 GROUP = cast(Any, get_command(app))
 
 

@@ -102,9 +102,15 @@ def test_a_card_that_nobody_can_have_says_why() -> None:
 
 
 def test_an_offer_shows_until_when_it_stands() -> None:
-    holder = samples.holder(state=LeaseState.OFFERED, step=None)
+    holder = samples.holder(state=LeaseState.OFFERED, step=None, delivered="at 06:40:00 UTC by `warploom wait`")
     line = _lines(samples.rack(samples.busy_lane(holder=holder, queue=[], waiting=0)))[1]
     assert line.endswith(f"claude-1  until {holder.expires_at.astimezone():%H:%M:%S}")
+
+
+def test_an_offer_that_has_reached_nobody_says_so() -> None:
+    holder = samples.holder(state=LeaseState.OFFERED, step=None)
+    line = _lines(samples.rack(samples.busy_lane(holder=holder, queue=[], waiting=0)))[1]
+    assert line.endswith(f"claude-1 · not delivered yet  until {holder.expires_at.astimezone():%H:%M:%S}")
 
 
 def test_labels_and_an_unknown_end_are_said() -> None:

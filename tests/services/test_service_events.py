@@ -38,6 +38,7 @@ async def test_each_change_writes_its_events_in_order(lab: Lab, clock: Clock) ->
         "lease.released",
         "card.condition",
         "lease.offered",
+        "lease.delivered",
         "lease.accepted",
     ]
 

@@ -93,7 +93,7 @@ async def test_looking_at_it_and_waiting_for_it_do_not_accept_it(lab: Lab) -> No
     _, mine, offer = await an_offer(lab)
     assert (await lab.app.tickets.wait(mine, ticket_of(offer), 1)).state is Standing.OFFERED
     await lab.app.tickets.me(mine, [])
-    assert [each.lease for each in await lab.app.tickets.offers(mine)] == ["L-2"]
+    assert [each.lease for each in (await lab.app.deliveries.news(mine)).grants] == ["L-2"]
     assert (await lab.explain(mine, offer)).state is Standing.OFFERED
 
 

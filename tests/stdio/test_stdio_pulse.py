@@ -9,6 +9,7 @@ from rawclient import RawClient
 from standin import StandIn
 
 from warploom.client.connection import Client
+from warploom.domain.deliveries import DeliveryWay
 from warploom.domain.messages import MessageView
 from warploom.stdio.channel import message_notification
 from warploom.stdio.heartbeat import Pulse, interval_for
@@ -73,7 +74,7 @@ def test_it_goes_on_beating_while_a_tool_call_takes_its_time(
 
 async def test_a_busy_event_loop_does_not_starve_the_pulse(server: StandIn) -> None:
     """Casebook C23."""
-    pulse = Pulse(lambda: Client(server.url), timedelta(milliseconds=50), lambda _: None)
+    pulse = Pulse(lambda: Client(server.url), timedelta(milliseconds=50), DeliveryWay.CHANNEL, lambda _: None)
     pulse.start()
 
     _beats(server, 3)  # blocks the event loop of this test meanwhile

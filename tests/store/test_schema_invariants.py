@@ -8,6 +8,7 @@ import pytest
 
 from support.rows import Sql, add_card, add_edge, add_host, add_lease, add_session, add_ticket, add_work, claim
 from warploom.domain.cards import Condition, Service
+from warploom.domain.deliveries import DeliveryWay
 from warploom.domain.errands import ErrandKind
 from warploom.domain.etas import EtaWord
 from warploom.domain.failures import FailureClass
@@ -36,6 +37,7 @@ async def card(sql: Sql) -> int:
         ("errand_kind", ErrandKind),
         ("proposal_kind", ProposalKind),
         ("proposal_state", ProposalState),
+        ("delivery_way", DeliveryWay),
         ("card_service", Service),
         ("card_condition", Condition),
     ],
@@ -50,6 +52,7 @@ async def test_every_type_of_the_schema_is_held_against_the_domain(schema: Sql) 
     assert [row["typname"] for row in types] == [
         "card_condition",
         "card_service",
+        "delivery_way",
         "env_style",
         "errand_kind",
         "failure_class",

@@ -53,6 +53,7 @@ COMMANDS: dict[str, str] = {
     "decline": "proposals",
     "withdraw": "proposals",
     "events": "events",
+    "monitor": "monitor",
     "logs": "logs",
     "project": "projects",
     "agent": "agents",

@@ -101,6 +101,7 @@ def _card_lines(lane: CardLane, now: datetime, width: int) -> list[Text]:
 
 def _who_and_how_far(lane: CardLane, holder: Holder) -> str:
     labels = [label.value for label in holder.labels if label is not Label.OVERDUE]
+    labels += ["not delivered yet"] if holder.state is LeaseState.OFFERED and holder.delivered is None else []
     labels += [f"runs into {holder.runs_into}"] if holder.runs_into else []
     labels += [lane.service.value] if lane.service is not Service.IN_SERVICE else []
     return _DOT.join(map(inert, [holder.agent, *_steps(holder), *labels, *_weight(lane)]))

@@ -5,7 +5,7 @@ import typer
 from warploom.cli.answers import tell_notices, ticket_lines
 from warploom.cli.exits import Exit
 from warploom.cli.options import Cards, Device, EnvStyle, Json, MemoryGib, Minutes, Model, Priority, Purpose, Ticket
-from warploom.cli.output import present
+from warploom.cli.output import present, say
 from warploom.cli.reach import Reach
 from warploom.domain.errors import NotFound
 from warploom.domain.identifiers import parse_ticket, ticket_name
@@ -51,6 +51,8 @@ def explain(ticket: Ticket, as_json: Json = False) -> None:
     if answer.is_task and answer.state not in (Standing.QUEUED, Standing.PARKED):
         return _explain_task(reach, name, as_json=as_json)
     _show(answer, as_json=as_json)
+    if not as_json and answer.delivered is not None:
+        say([f"The offer reached its session {answer.delivered}."])
     if not as_json and answer.state is Standing.QUEUED:
         for link in answer.chain[1:]:
             print_link(link)

@@ -33,6 +33,19 @@ def shell_caller(settings: Settings) -> Caller:
     )
 
 
+def client_caller(settings: Settings, lifeline: Sequence[ProcessIdentity]) -> Caller:
+    """Describe the session of the client that started a program: the last of the processes whose life it shares."""
+    return Caller(
+        session_key=settings.session,
+        agent=settings.agent,
+        project=settings.project,
+        client=_name(command_of(lifeline[-1].pid)) or None if lifeline else None,
+        directory=_directory(),
+        host=settings.host_name,
+        process=lifeline[-1] if lifeline else None,
+    )
+
+
 def session_process(ancestors: Sequence[ProcessIdentity]) -> ProcessIdentity | None:
     """Pick the process whose life a command's session shares: the nearest shell that stays after the command.
 

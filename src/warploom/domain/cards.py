@@ -9,6 +9,7 @@ from typing import Final
 from warploom.domain.agreements import Agreement
 from warploom.domain.calibrations import SourceRecord
 from warploom.domain.card_rules import NO_RULES, CardRules
+from warploom.domain.deliveries import Delivery
 from warploom.domain.etas import EtaView, Pace
 from warploom.domain.histories import Past
 from warploom.domain.identifiers import CardId, HostId
@@ -224,6 +225,7 @@ class KnownHolder:
     """Whether it is the claim of a task of the graph, and no mere request for cards."""
     agreement: Agreement | None = None
     """When it has agreed to give the card to somebody."""
+    delivery: Delivery | None = None
 
 
 @dataclass(frozen=True, slots=True)

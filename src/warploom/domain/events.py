@@ -15,6 +15,7 @@ class EventKind(StrEnum):
     TICKET_YIELDED = "ticket.yielded"
     LEASE_GRANTED = "lease.granted"
     LEASE_OFFERED = "lease.offered"
+    LEASE_DELIVERED = "lease.delivered"
     LEASE_ACCEPTED = "lease.accepted"
     LEASE_EXTENDED = "lease.extended"
     LEASE_RELEASED = "lease.released"
@@ -88,6 +89,7 @@ SENTENCES: dict[EventKind, str] = {
     EventKind.TICKET_YIELDED: "{agent} lets the first who waits for {cards} go, and waits on with '{title}' right behind",
     EventKind.LEASE_GRANTED: "{agent} holds {cards} for '{title}'",
     EventKind.LEASE_OFFERED: "{cards} offered to {agent} for '{title}'",
+    EventKind.LEASE_DELIVERED: "the offer of {cards} reached {agent} {way}",
     EventKind.LEASE_ACCEPTED: "{agent} accepted {cards}",
     EventKind.LEASE_EXTENDED: "{agent} extended by {minutes} min: {reason}",
     EventKind.LEASE_RELEASED: "{agent} released {cards}",

@@ -18,7 +18,7 @@ ErrandId = NewType("ErrandId", int)
 ProposalId = NewType("ProposalId", int)
 
 _LARGEST = 2**63 - 1
-_SHAPES = {letter: re.compile(rf"{letter}-?([1-9][0-9]{{0,18}})", re.ASCII | re.IGNORECASE) for letter in "TLSREP"}
+_SHAPES = {letter: re.compile(rf"{letter}-?([1-9][0-9]{{0,18}})", re.ASCII | re.IGNORECASE) for letter in "TLSREPM"}
 
 
 def _parse(letter: str, noun: str, text: str) -> int:
@@ -69,6 +69,11 @@ def parse_errand(text: str) -> ErrandId:
 def parse_proposal(text: str) -> ProposalId:
     """Read `P-3`, raising MalformedInput for anything else."""
     return ProposalId(_parse("P", "proposal", text))
+
+
+def parse_message(text: str) -> MessageId:
+    """Read `M-5`, raising MalformedInput for anything else."""
+    return MessageId(_parse("M", "message", text))
 
 
 def ticket_name(task: int) -> str:

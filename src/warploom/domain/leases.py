@@ -215,6 +215,8 @@ class Holder:
     labels: list[Label]
     clocks: list[Clock]
     eta: EtaView
+    delivered: str | None = None
+    """When and how its offer first reached its session; None where it has not."""
     runs_into: str | None = None
     """The reservation of somebody else in whose window it still runs, such as R-3."""
 

@@ -58,6 +58,8 @@ class TicketAnswer:
     deduplicated: bool = False
     is_task: bool = False
     """Whether it is a task of the graph, which ends with loom_done, and no mere request, which ends with gpu_release."""
+    delivered: str | None = None
+    """When and how the offer first reached its session; None where it has not, and where nothing was offered."""
     notices: list[str] = field(default_factory=list[str])
 
     @property

@@ -198,10 +198,15 @@ def read_wish(wish: Wish) -> GpuRequest:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """What a session is told when it shows a sign of life: the offers it has not accepted, the messages it has not read."""
+    """What a session is told when it shows a sign of life: the offers it has not accepted, the messages it has not read.
+
+    Where it asked for what may be pushed: only what no way has reached it with yet.
+    """
 
     grants: list[TicketAnswer]
     messages: list[MessageView] = field(default_factory=list[MessageView])
+    again_in: float | None = None
+    """Seconds until an offer that is still left to whoever waits for it may be pushed."""
 
 
 @dataclass(frozen=True, slots=True)

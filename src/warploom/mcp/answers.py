@@ -41,6 +41,7 @@ def ticket_answer(answer: TicketAnswer, *, chain: bool = False) -> Answer:
     flat.pop("starts", None)
     if not chain:
         flat.pop("chain", None)
+        flat.pop("delivered", None)
     if len(answer.cards) == 1:
         flat["card"] = flat.pop("cards")[0]
     if answer.state is Standing.QUEUED and answer.starts is not None:

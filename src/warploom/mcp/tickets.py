@@ -3,6 +3,7 @@
 from typing import Final
 
 from warploom.domain.calibrations import say_trust
+from warploom.domain.deliveries import DeliveryWay
 from warploom.domain.errors import MalformedInput
 from warploom.domain.etas import EtaView, EtaWord
 from warploom.domain.identifiers import parse_ticket
@@ -77,7 +78,9 @@ class TicketTools:
 
         async def work(actor: Actor) -> Answer:
             task, tickets = parse_ticket(ticket), self._desk.app.tickets
-            found = await patiently(lambda seconds: tickets.wait(actor, task, seconds), _waiting, _bounded(minutes))
+            found = await patiently(
+                lambda seconds: tickets.wait(actor, task, seconds, DeliveryWay.GPU_WAIT), _waiting, _bounded(minutes)
+            )
             return ticket_answer(found)
 
         return await self._desk.serve(work)

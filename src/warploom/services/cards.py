@@ -303,5 +303,6 @@ def _holder(card: KnownCard, held: KnownHolder, waiting: int, now: datetime) -> 
         labels=labels,
         clocks=clocks,
         eta=show_eta(free_span(card, now), now),
+        delivered=held.delivery.text if held.delivery else None,
         runs_into=into.name if into else None,
     )

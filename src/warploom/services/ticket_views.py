@@ -63,6 +63,7 @@ def _show_lease(ticket: Ticket, lease: int, cards: Sequence[KnownCard], url: str
         next="",
         is_task=ticket.kind is not TaskKind.GPU,
         export_note=unnumbered(slots, ticket.env_style),
+        delivered=ticket.delivery.text if ticket.delivery else None,
     )
     return replace(answer, next=f"{start} Call {answer.ending} when {'it' if answer.is_task else 'the job'} ends.")
 

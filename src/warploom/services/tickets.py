@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from warploom.bus.hints import POLL_SECONDS
 from warploom.domain.cards import KnownCard
+from warploom.domain.deliveries import DeliveryWay
 from warploom.domain.errors import MalformedInput, NotFound, NotReady, NotYours, Taken
 from warploom.domain.events import EventKind
 from warploom.domain.histories import alike
@@ -19,6 +20,7 @@ from warploom.domain.standings import Standing, TicketAnswer
 from warploom.domain.tasks import HeadStarts, TaskKind, TaskState
 from warploom.domain.tickets import GpuRequest, Me, resolve_cards
 from warploom.services.changes import Change, Changes, names, repeated, ticket_topic
+from warploom.services.deliveries import deliver
 from warploom.services.grants import GrantTimes, Round, grant_possible
 from warploom.services.leases import LeaseService
 from warploom.services.projects import hold_project
@@ -112,7 +114,7 @@ class TicketService:
 
     async def explain(self, actor: Actor, task: TaskId) -> TicketAnswer:
         """Say where a ticket stands: its lease, or one dominant reason, its place, when it starts and who is ahead."""
-        return await self._explain(await self._read(task))
+        return await self._explain(actor, await self._read(task), DeliveryWay.ANSWER)
 
     @repeated
     async def leave(self, actor: Actor, task: TaskId) -> TicketAnswer:
@@ -135,11 +137,14 @@ class TicketService:
                 return show_plainly(ticket, Standing.ENDED, "left the queue", "Anybody may claim its task again.")
             return await self._answer(change.conn, task)
 
-    async def wait(self, actor: Actor, task: TaskId, seconds: float) -> TicketAnswer:
+    async def wait(
+        self, actor: Actor, task: TaskId, seconds: float, way: DeliveryWay = DeliveryWay.WAIT
+    ) -> TicketAnswer:
         """Wait until a ticket is no longer queued, at most `seconds` (55 at most); holds no database connection.
 
-        A parked ticket whose owner waits again goes back into the queue first; an offer that has run out is passed on.
-        Listens, then reads, then waits; reads again every three seconds, so that a lost hint costs no more than that.
+        `way` says who waits, for the note of how its offer was delivered. A parked ticket whose owner waits again goes back
+        into the queue first; an offer that has run out is passed on. Listens, then reads, then waits; reads again every three
+        seconds, so that a lost hint costs no more than that.
         """
         end = time.monotonic() + max(0.0, min(seconds, LONGEST_WAIT_SECONDS))
         bus = self._changes.bus
@@ -152,7 +157,7 @@ class TicketService:
                     await self._leases.lapse(LeaseId(ticket.lease or 0))
                     continue
                 elif ticket.state is not TaskState.READY or time.monotonic() >= end:
-                    return await self._explain(ticket)
+                    return await self._explain(actor, ticket, way)
                 await listener.wait(min(POLL_SECONDS, end - time.monotonic()))
         return await self.explain(actor, task)
 
@@ -162,6 +167,8 @@ class TicketService:
             tickets = await ticket_store.open_tickets(conn, actor)
             claimed = show_lines(await task_lists.rows_held(conn, actor.agent))
             cards = await card_store.read_cards(conn)
+            delivered = {each.task: each for each in await deliver(conn, self._changes, tickets, DeliveryWay.ANSWER)}
+            tickets = [delivered.get(ticket.task, ticket) for ticket in tickets]
             answers = [await show_ticket(conn, ticket, cards, self._rules.url) for ticket in tickets]
             now = await read_clock(conn)
             project = await graph_store.name_of(conn, actor.project)
@@ -186,21 +193,6 @@ class TicketService:
             ],
             proposals=[show_proposal(each) for each in proposals],
         )
-
-    async def offers(self, actor: Actor) -> list[TicketAnswer]:
-        """Return the offers a session's agent has not accepted yet."""
-        async with self._changes.database.connection() as conn:
-            tickets = [
-                ticket
-                for ticket in await ticket_store.open_tickets(conn, actor)
-                if ticket.lease_state is LeaseState.OFFERED
-                and not ticket.offer_ran_out
-                and ticket.session == actor.session
-            ]
-            if not tickets:
-                return []
-            cards = await card_store.read_cards(conn)
-            return [await show_ticket(conn, ticket, cards, self._rules.url) for ticket in tickets]
 
     @repeated
     async def grant_everywhere(self) -> int:
@@ -318,8 +310,11 @@ class TicketService:
         async with self._changes.database.connection() as conn:
             return await _get(conn, task)
 
-    async def _explain(self, ticket: Ticket) -> TicketAnswer:
+    async def _explain(self, actor: Actor, ticket: Ticket, way: DeliveryWay) -> TicketAnswer:
+        """Show a ticket; an offer that is shown to its own agent has reached it."""
         async with self._changes.database.connection() as conn:
+            if actor.agent == ticket.agent and ticket.is_undelivered:
+                ticket = next(iter(await deliver(conn, self._changes, [ticket], way)), ticket)
             return await show_ticket(conn, ticket, await card_store.read_cards(conn), self._rules.url)
 
     async def _facts(self, conn: Connection, ticket: Ticket) -> dict[str, str]:

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from warploom.client.connection import Client
 from warploom.client.pauses import pause_before
+from warploom.domain.deliveries import DeliveryWay
 from warploom.domain.errors import WarploomError
 from warploom.domain.events import EventKind
 from warploom.domain.tickets import Heartbeat
@@ -26,14 +27,20 @@ def interval_for(lease_time: timedelta) -> timedelta:
 class Pulse:
     """Beats at an interval, at once when asked to, and listens for the events that make a beat worth while.
 
-    Everything a session is told comes in the answers to its beats; the event stream is only a hint to ask sooner.
+    Everything a session is told comes in the answers to its beats, each thing once, by the way that is given; the event
+    stream is only a hint to ask sooner.
     """
 
     def __init__(
-        self, connect: Callable[[], Client], interval: timedelta, on_answer: Callable[[Heartbeat], None]
+        self,
+        connect: Callable[[], Client],
+        interval: timedelta,
+        way: DeliveryWay,
+        on_answer: Callable[[Heartbeat], None],
     ) -> None:
         self._connect = connect
         self._seconds = interval.total_seconds()
+        self._way = way
         self._on_answer = on_answer
         self._due = threading.Event()
 
@@ -50,21 +57,27 @@ class Pulse:
         failures = 0
         while True:
             self._due.clear()
-            failures = 0 if self._beat() else failures + 1
-            self._due.wait(min(self._seconds, pause_before(failures)) if failures else self._seconds)
+            answer = self._beat()
+            failures = 0 if answer is not None else failures + 1
+            pauses = [self._seconds]
+            if answer is None:
+                pauses.append(pause_before(failures))
+            elif answer.again_in is not None:
+                pauses.append(answer.again_in)
+            self._due.wait(min(pauses))
 
-    def _beat(self) -> bool:
+    def _beat(self) -> Heartbeat | None:
         try:
             with self._connect() as client:
-                answer = client.heartbeat()
+                answer = client.heartbeat(self._way)
         except WarploomError as error:
             _log.info("no heartbeat: %s", error)
-            return False
+            return None
         try:
             self._on_answer(answer)
         except Exception:  # noqa: BLE001  (the loop must survive a failed round)
             _log.exception("the answer to a heartbeat could not be used")
-        return True
+        return answer
 
     def _listen_forever(self) -> None:
         failures = 0

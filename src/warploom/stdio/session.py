@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from io import TextIOWrapper
-from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -22,10 +21,10 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from warploom.client.completions import Teller
 from warploom.client.connection import Client
 from warploom.client.holdings import Holdings, claims_in, server_of
-from warploom.client.identity import headers_of
+from warploom.client.identity import client_caller, headers_of
 from warploom.client.markers import Completions
 from warploom.config import Settings
-from warploom.domain.callers import Caller
+from warploom.domain.deliveries import DeliveryWay
 from warploom.domain.errors import Unreachable, WarploomError
 from warploom.domain.instructions import INSTRUCTIONS
 from warploom.domain.processes import ProcessIdentity
@@ -53,10 +52,10 @@ class Session:
         self._settings = settings
         self._stack = stack
         self._lifeline = lifeline
-        self._caller = _caller(settings, lifeline)
+        self._caller = client_caller(settings, lifeline)
         self._holdings = Holdings(settings.home, server_of(settings))
         self._channel = Channel()
-        self._pulse = Pulse(self._connect, interval_for(settings.lease_time), self._hear)
+        self._pulse = Pulse(self._connect, interval_for(settings.lease_time), DeliveryWay.CHANNEL, self._hear)
         self._upstream = Upstream(stack.url, self._headers, is_local=_is_local(stack.url()))
         self._is_introduced = False
         self._owes_tools = False
@@ -183,24 +182,6 @@ class Session:
 def leave() -> None:
     """End the process at once. Nothing needs tidying up: every truth is on the server, every message was flushed."""
     os._exit(0)
-
-
-def _caller(settings: Settings, lifeline: Sequence[ProcessIdentity]) -> Caller:
-    return Caller(
-        session_key=settings.session,
-        agent=settings.agent,
-        project=settings.project,
-        directory=_directory(),
-        host=settings.host_name,
-        process=lifeline[-1] if lifeline else None,
-    )
-
-
-def _directory() -> str | None:
-    try:
-        return str(Path.cwd())
-    except FileNotFoundError:
-        return None
 
 
 def _text(text: str) -> types.TextContent:

@@ -6,6 +6,7 @@ from typing import Any, Final, LiteralString
 from warploom.domain.agreements import Agreement
 from warploom.domain.card_rules import CardRules
 from warploom.domain.cards import Condition, KnownCard, KnownHolder, Owner, ProcessView, Service
+from warploom.domain.deliveries import read_delivery
 from warploom.domain.etas import Pace
 from warploom.domain.histories import Past
 from warploom.domain.identifiers import AgentId, CardId, HostId, ReservationId, lease_name
@@ -28,6 +29,7 @@ select card.id, card.host_id, host.name as host, card.index, card.uuid, card.mod
   lease.session_id, session.client, session.directory,
   lease.state::text as lease_state, lease.granted_at, lease.accepted_at, lease.expires_at, lease.expected_end, heartbeat.seen_at,
   task.run_time, task.past_lengths,
+  lease.delivered_at, lease.delivered_by::text,
   progress.step, progress.total, progress.rate, progress.spread, progress.reported_at,
   array(
     select row(reservation.id, owner.id, owner.name, reservation.title, reservation.starts_at, reservation.ends_at)
@@ -196,6 +198,7 @@ def _holder(row: Record) -> KnownHolder:
         is_task=row["is_task"],
         agreement=read_agreement(row),
         past=read_past(row),
+        delivery=read_delivery(row["delivered_at"], row["delivered_by"]),
     )
 
 

@@ -41,6 +41,8 @@ _ACCEPT: Final[LiteralString] = """
 with accepted as (
   update lease
   set state = 'active', accepted_at = clock_now(), session_id = coalesce($2, lease.session_id),
+    delivered_at = coalesce(lease.delivered_at, clock_now()),
+    delivered_by = coalesce(lease.delivered_by, case when $2 is null then 'job' else 'answer' end::delivery_way),
     expected_end = clock_now() + task.run_time, expires_at = clock_now() + coalesce(lease.life, $3::interval)
   from task
   where lease.id = $1 and lease.state = 'offered' and task.id = lease.task_id

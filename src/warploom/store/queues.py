@@ -81,10 +81,12 @@ with taken as (
   where id = $1 and state = 'ready' and session_id is not null
   for update skip locked
 ), granted as (
-  insert into lease (task_id, session_id, agent_id, state, accepted_at, expected_end, expires_at)
+  insert into lease (task_id, session_id, agent_id, state, accepted_at, delivered_at, delivered_by, expected_end, expires_at)
   select id, session_id, agent_id,
     case when $3 then 'active' else 'offered' end::lease_state,
     case when $3 then clock_now() end,
+    case when $3 then clock_now() end,
+    case when $3 then 'answer' end::delivery_way,
     case when $3 then clock_now() + run_time end,
     clock_now() + $4::interval
   from taken

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, LiteralString
 
+from warploom.domain.deliveries import Delivery, read_delivery
 from warploom.domain.histories import Length, length_of
 from warploom.domain.identifiers import AgentId, CardId, HostId, ProjectId, SessionId, TaskId
 from warploom.domain.leases import EnvStyle, LeaseEnd, LeaseState
@@ -19,6 +20,7 @@ _COLUMNS: Final[LiteralString] = """
   task.run_time, task.past_lengths, task.ready_at, task.order_key, task.missed_offers, task.parked_at, task.outcome, task.finished_at,
   clock_now() as now,
   lease.id as lease_id, lease.state::text as lease_state, lease.expires_at, lease.ended::text as ended,
+  lease.granted_at, lease.delivered_at, lease.delivered_by::text,
   array(select lease_card.card_id from lease_card where lease_card.lease_id = lease.id order by 1) as lease_cards,
   array(select queue.card_id from queue where queue.task_id = task.id order by 1) as candidates
 """
@@ -138,6 +140,8 @@ class Ticket:
     lease: int | None
     lease_state: LeaseState | None
     lease_end: LeaseEnd | None
+    granted_at: datetime | None
+    delivery: Delivery | None
     expires_at: datetime | None
     lease_cards: list[CardId]
     candidates: list[CardId]
@@ -151,6 +155,11 @@ class Ticket:
     def bound(self) -> timedelta | None:
         """What bounds its run: what was declared, or what nine in ten earlier ones kept to."""
         return self.run or (self.usual.p90 if self.usual else None)
+
+    @property
+    def is_undelivered(self) -> bool:
+        """Say whether it is offered cards and no way has reached its session with that."""
+        return self.lease_state is LeaseState.OFFERED and self.delivery is None
 
     @property
     def offer_ran_out(self) -> bool:
@@ -277,6 +286,8 @@ def _ticket(row: Record) -> Ticket:
         lease=row["lease_id"],
         lease_state=LeaseState(row["lease_state"]) if row["lease_state"] else None,
         lease_end=LeaseEnd(row["ended"]) if row["ended"] else None,
+        granted_at=row["granted_at"],
+        delivery=read_delivery(row["delivered_at"], row["delivered_by"]),
         expires_at=row["expires_at"],
         lease_cards=[CardId(card) for card in row["lease_cards"]],
         candidates=[CardId(card) for card in row["candidates"]],

@@ -1,7 +1,10 @@
 """Sessions over HTTP: who am I, who else is there, and a sign of life."""
 
-from fastapi import APIRouter
+from typing import Annotated
 
+from fastapi import APIRouter, Body
+
+from warploom.domain.deliveries import DeliveryWay
 from warploom.domain.sessions import AgentView
 from warploom.domain.tickets import Heartbeat, Me
 from warploom.web.callers import TheActor, TheApp
@@ -22,6 +25,8 @@ async def agents(app: TheApp) -> list[AgentView]:
 
 
 @router.post("/heartbeat")
-async def heartbeat(app: TheApp, actor: TheActor) -> Heartbeat:
-    """Push the session's leases out, and tell it what it is offered and what agents wrote; nothing counts as read by it."""
-    return Heartbeat(await app.tickets.offers(actor), await app.messages.news(actor))
+async def heartbeat(
+    app: TheApp, actor: TheActor, push: Annotated[DeliveryWay | None, Body(embed=True)] = None
+) -> Heartbeat:
+    """Push the session's leases out, and tell it what it is offered and was written; with `push` what is to be pushed, once."""
+    return await app.deliveries.news(actor, push)
