@@ -12,6 +12,7 @@ from support.serving import PATIENCE, WAKE_SECONDS, Caller, Serve, StartCommand,
 
 
 async def test_a_session_goes_on_at_the_other_replica(serve: Serve, database_url: str) -> None:
+    """Casebook C49: all state is in Postgres, so any replica serves any call of a session."""
     here, there = serve(2)
     Caller(here.url).survey(cards=2)
     async with (

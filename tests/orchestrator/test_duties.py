@@ -151,6 +151,7 @@ async def test_a_leader_that_died_is_followed_once_its_time_is_up(lab: Lab, cloc
 
 
 async def test_a_leader_that_died_before_the_clock_was_set_back_is_followed_at_once(lab: Lab, clock: Clock) -> None:
+    """Casebook C32."""
     async with lab.app.database.connection() as conn:
         assert await take_lead(conn, LEADER, "one", LEAD_TIME)
         clock.advance(seconds=-5)

@@ -25,6 +25,7 @@ async def test_a_lease_ends_after_a_whole_lease_time_of_silence_and_not_before(
 
 
 async def test_only_the_databases_clock_ends_a_lease(lab: Lab, sql: Sql) -> None:
+    """Casebook C31."""
     await lab.host()
     lease = lease_of(await lab.request(await lab.agent()))
     await sql.execute("update lease set expires_at = clock_now() + interval '1 second'")
@@ -98,6 +99,7 @@ async def test_a_late_heartbeat_keeps_the_lease_while_nobody_ended_it(lab: Lab, 
 
 
 async def test_a_holder_that_slept_past_its_lease_is_told_at_its_next_contact(lab: Lab, clock: Clock) -> None:
+    """Casebook C31."""
     await lab.host(interval=600)
     await lab.request(await lab.agent(), "train")
     clock.advance(minutes=11)
@@ -120,6 +122,7 @@ async def test_a_lease_of_very_many_cards_ends_like_any_other(lab: Lab, clock: C
 
 
 async def test_a_jump_of_the_clock_ends_only_leases_whose_holders_stay_silent(lab: Lab, clock: Clock, sql: Sql) -> None:
+    """Casebook C31: one sweep after a jump never ends the leases of those who were heard or seen since."""
     host = await lab.host(cards=3, interval=600)
     working, alive, gone = [await lab.agent(f"claude-{number}") for number in range(1, 4)]
     for device, agent in enumerate((working, alive, gone)):
@@ -131,6 +134,50 @@ async def test_a_jump_of_the_clock_ends_only_leases_whose_holders_stay_silent(la
     assert (await lab.duties())["lease reaper"] == 1
     live = [row["id"] for row in await sql.fetch("select id from lease where state = 'active' order by id")]
     assert live == [1, 2]
+
+
+async def test_a_dead_holder_keeps_its_card_no_longer_for_a_clock_that_is_set_back(
+    lab: Lab, clock: Clock, sql: Sql
+) -> None:
+    """Casebook C32: what was given before the clock was set back is no more than its usual time, and its holder is told."""
+    await lab.host(interval=600)
+    held = await lab.request(await lab.agent())
+    clock.advance(hours=-1)
+    assert (await lab.duties())["lease reaper"] == 1
+    assert (
+        timedelta(minutes=9) < await sql.fetchval("select expires_at - clock_now() from lease") <= timedelta(minutes=10)
+    )
+    assert await sql.fetchval("select count(*) from event where kind = 'lease.shortened' and lease_id = 1") == 1
+    assert (await lab.duties())["lease reaper"] == 0
+    clock.advance(minutes=10, seconds=1)
+    assert (await lab.duties())["lease reaper"] == 1
+    agent = await lab.agent()
+    assert (await lab.explain(agent, held)).state is Standing.ENDED
+    first, last = await lab.app.sessions.take_notices(agent)
+    assert "the clock was set back by 1 h: L-1 on local/0 for T-1" in first
+    assert "ended after 10 min of silence" in last
+
+
+async def test_an_offer_is_held_out_no_longer_for_a_clock_that_is_set_back(lab: Lab, clock: Clock) -> None:
+    """Casebook C32."""
+    host = await lab.host(interval=600)
+    holder = await lab.agent("claude-1")
+    lease = await lab.hold(holder)
+    await lab.request(await lab.agent("claude-2"))
+    await lab.app.leases.release(holder, lease)
+    await host.survey()
+    clock.advance(hours=-1)
+    await lab.duties()
+    clock.advance(seconds=181)
+    assert (await lab.duties())["offer lapser"] == 1
+
+
+async def test_a_small_step_back_of_the_clock_changes_no_lease(lab: Lab, clock: Clock) -> None:
+    """Casebook C32."""
+    await lab.host(interval=600)
+    await lab.request(await lab.agent())
+    clock.advance(seconds=-29)
+    assert (await lab.duties())["lease reaper"] == 0
 
 
 async def test_the_lease_time_is_a_setting(open_app, clock: Clock) -> None:  # type: ignore[no-untyped-def]

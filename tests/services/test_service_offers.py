@@ -187,6 +187,7 @@ async def test_a_waiter_is_not_handed_an_offer_that_has_run_out(lab: Lab, clock:
 
 
 async def test_three_missed_offers_park_the_ticket_and_say_how_to_go_on(lab: Lab, clock: Clock) -> None:
+    """Casebook C46: what nobody takes on is parked, and granted into the void no longer."""
     _, mine, offer = await an_offer(lab)
     for _ in range(3):
         assert (await lab.explain(mine, offer)).state is Standing.OFFERED

@@ -20,6 +20,7 @@ async def identify(lab: Lab, **facts: object) -> Actor:
 
 
 async def test_a_process_is_one_session_however_often_it_calls(lab: Lab, sql: Sql) -> None:
+    """Casebook C38: an identity is that of its process, and no call makes another."""
     first = await identify(lab, client="claude-code", host="local", process=CLAUDE)
     again = await identify(lab, client="claude-code", host="local", process=CLAUDE)
     assert first == again
@@ -198,6 +199,7 @@ async def test_hostile_marks_in_a_caller_become_one_clean_line(lab: Lab, sql: Sq
 async def test_sessions_long_gone_are_forgotten_and_those_with_tickets_are_not(
     lab: Lab, clock: Clock, sql: Sql
 ) -> None:
+    """Casebook C38."""
     await lab.host()
     await lab.request(await lab.agent("claude-1"))
     await lab.agent("claude-2")

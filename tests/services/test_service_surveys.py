@@ -233,6 +233,7 @@ async def test_nothing_is_granted_on_a_survey_older_than_two_intervals(lab: Lab,
 
 
 async def test_nothing_is_granted_on_a_survey_from_before_the_clock_was_set_back(lab: Lab, clock: Clock) -> None:
+    """Casebook C32."""
     host = await lab.host(interval=2.0)
     clock.advance(minutes=-10)
     waiting = await lab.request(await lab.agent())
@@ -242,6 +243,7 @@ async def test_nothing_is_granted_on_a_survey_from_before_the_clock_was_set_back
 
 
 async def test_a_card_that_settles_is_not_held_up_by_a_clock_that_is_set_back(lab: Lab, clock: Clock) -> None:
+    """Casebook C32."""
     host, holder, lease, waiting = await a_waiter_behind_a_holder(lab)
     await lab.app.leases.release(holder, lease)
     clock.advance(hours=-1)
@@ -252,6 +254,7 @@ async def test_a_card_that_settles_is_not_held_up_by_a_clock_that_is_set_back(la
 
 
 async def test_a_quiet_time_is_no_longer_after_the_clock_was_set_back(lab: Lab, clock: Clock) -> None:
+    """Casebook C32."""
     host = await lab.host(interval=600)
     host.run(0)
     await host.survey()
@@ -263,6 +266,16 @@ async def test_a_quiet_time_is_no_longer_after_the_clock_was_set_back(lab: Lab, 
     clock.advance(seconds=121)
     await host.survey()
     assert (await lab.explain(await lab.agent(), waiting)).state is Standing.OFFERED
+
+
+async def test_a_host_that_is_gone_is_missed_no_later_for_a_clock_that_is_set_back(lab: Lab, clock: Clock) -> None:
+    """Casebook C32."""
+    await lab.host(interval=2.0)
+    clock.advance(hours=-1)
+    assert (await lab.duties())["host watch"] == 0
+    clock.advance(minutes=2)
+    assert (await lab.duties())["host watch"] == 1
+    assert not (await lab.app.cards.survey()).hosts[0].is_present
 
 
 async def test_a_silent_host_grants_nothing_to_the_orchestrator_either(lab: Lab, clock: Clock) -> None:

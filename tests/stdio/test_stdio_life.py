@@ -44,6 +44,7 @@ def _ends(pid: int) -> bool:
 
 
 def test_it_ends_when_its_client_closes_stdin(connect: Callable[..., RawClient]) -> None:
+    """Casebook C29."""
     client = connect()
     client.introduce()
 
@@ -74,6 +75,7 @@ def test_it_ends_cleanly_when_it_is_asked_to(connect: Callable[..., RawClient]) 
 
 
 def test_it_ends_with_a_killed_client_though_a_grandchild_holds_stdin_open(server: StandIn, tmp_path: Path) -> None:
+    """Casebook C29: the end of the client ends it, whoever else holds its standard input open."""
     client = subprocess.Popen(
         [sys.executable, "-c", CLIENT],
         stdout=subprocess.PIPE,

@@ -43,6 +43,7 @@ def _converse(client: RawClient) -> None:
 def test_what_is_printed_while_python_starts_stays_off_the_wire(
     connect: Callable[..., RawClient], tmp_path: Path
 ) -> None:
+    """Casebook C48."""
     (tmp_path / "sitecustomize.py").write_text(NOISY_START)
     client = connect(PYTHONPATH=str(tmp_path), PYTHONUNBUFFERED="")
 
@@ -55,6 +56,7 @@ def test_what_is_printed_while_python_starts_stays_off_the_wire(
 def test_a_noisy_dependency_and_its_children_stay_off_the_wire(
     connect: Callable[..., RawClient], tmp_path: Path
 ) -> None:
+    """Casebook C48: every line of standard output is JSON-RPC, whatever an import, a child or an exit handler prints."""
     # A module that stands in front of one that the server imports, and hands its names on.
     finder = "import sys; sys.path.append(sys.path.pop(0))"
     (tmp_path / "anyio_noise.py").write_text(NOISY_IMPORT.format(name="math"))

@@ -69,6 +69,7 @@ HOT = {
     "leases lock cards": leases._LOCK_CARDS,
     "leases end": leases._END,
     "leases due": leases._DUE,
+    "leases shorten": leases._SHORTEN,
     "leases seen": leases._SEEN,
     "leases fate": leases._FATE,
     "sessions touch": sessions._TOUCH,

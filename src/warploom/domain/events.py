@@ -20,6 +20,7 @@ class EventKind(StrEnum):
     LEASE_EXTENDED = "lease.extended"
     LEASE_RELEASED = "lease.released"
     LEASE_EXPIRED = "lease.expired"
+    LEASE_SHORTENED = "lease.shortened"
     LEASE_LAPSED = "lease.lapsed"
     LEASE_WITHDRAWN = "lease.withdrawn"
     LEASE_FORCED = "lease.forced"
@@ -94,6 +95,7 @@ SENTENCES: dict[EventKind, str] = {
     EventKind.LEASE_EXTENDED: "{agent} extended by {minutes} min: {reason}",
     EventKind.LEASE_RELEASED: "{agent} released {cards}",
     EventKind.LEASE_EXPIRED: "the lease of {agent} on {cards} expired in silence",
+    EventKind.LEASE_SHORTENED: "the clock was set back by {by}: the lease of {agent} on {cards} has its usual time from now",
     EventKind.LEASE_LAPSED: "the offer of {cards} to {agent} lapsed",
     EventKind.LEASE_WITHDRAWN: "{agent} gave the offer of {cards} back",
     EventKind.LEASE_FORCED: "{by} ended {lease} of {agent} on {cards}: {reason}",

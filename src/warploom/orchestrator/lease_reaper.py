@@ -9,5 +9,6 @@ SECONDS = 1.0
 
 
 async def run_once(reach: Reach) -> int:
-    """End every expired lease; return how many ended."""
-    return await end_due(reach, LeaseState.ACTIVE, reach.leases.expire)
+    """End every expired lease and shorten those that a clock set back would keep alive; return how many were either."""
+    ended = await end_due(reach, LeaseState.ACTIVE, reach.leases.expire)
+    return ended + await reach.leases.shorten_ahead()

@@ -1,7 +1,7 @@
 """Leases: accept, extend, report, release; every write names its lease and changes nothing once that is lost."""
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from warploom.domain.breaker import BreakerRules, JobFailure
 from warploom.domain.callers import Role
@@ -50,6 +50,9 @@ from warploom.store import tasks as task_store
 from warploom.store import tickets as ticket_store
 from warploom.store.database import Connection
 from warploom.store.leases import Ended, Ending, Lease
+
+_MOST_AHEAD = timedelta(seconds=30)
+"""How much more than its usual time a lease may have left: as much as every holder is given after an outage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +163,23 @@ class LeaseService:
             text = f"your lease {name_lease(held)} ended {silence}; {say_again(held, ending)}"
             await session_store.send_notice(change.conn, held.session, WARPLOOM, text)
             return True
+
+    @repeated
+    async def shorten_ahead(self) -> int:
+        """Shorten what a clock that was set back would keep alive for longer than its time; return how many.
+
+        Each holder is told. Whoever is alive loses nothing: the next sign of life gives the whole time, as ever.
+        """
+        async with self._changes.begin() as change:
+            shortened = await lease_store.shorten_ahead(change.conn, self._times.lease, self._times.offer, _MOST_AHEAD)
+            for lease, by in shortened.items():
+                held = await _get(change.conn, lease)
+                tell_lease(change, EventKind.LEASE_SHORTENED, held, facts_of(held) | {"by": spoken_duration(by)})
+                text = f"the clock was set back by {spoken_duration(by)}: {name_lease(held)} ends at {held.expires_at:%H:%M:%S} UTC"
+                await session_store.send_notice(
+                    change.conn, held.session, WARPLOOM, f"{text} unless you are heard before"
+                )
+            return len(shortened)
 
     @repeated
     async def lapse(self, lease: LeaseId) -> bool:

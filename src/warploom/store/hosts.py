@@ -105,6 +105,11 @@ where silent_since is null
 returning id, name, clock_now() - surveyed_at as silent
 """
 
+_AHEAD: Final[LiteralString] = """
+update host set surveyed_at = clock_now()
+where silent_since is null and surveyed_at > clock_now() + greatest(3 * make_interval(secs => survey_seconds), $1::interval)
+"""
+
 _WANTED: Final[LiteralString] = """
 select exists (
   select from card join host on host.id = card.host_id
@@ -221,7 +226,11 @@ async def save_cards(
 
 
 async def mark_silent(conn: Connection, least: timedelta) -> list[SilentHost]:
-    """Mark hosts that have missed their surveys as silent; each is returned once."""
+    """Mark hosts that have missed their surveys as silent; each is returned once.
+
+    What was surveyed before the clock was set back counts from now: a host that is gone is missed no later for it.
+    """
+    await conn.execute(_AHEAD, least)
     rows = await conn.fetch(_SILENT, least)
     return [SilentHost(HostId(row["id"]), row["name"], row["silent"]) for row in rows]
 

@@ -158,6 +158,20 @@ with due as (
 update lease set expires_at = clock_now() + $1::interval from due where lease.id = due.id
 """
 
+_SHORTEN: Final[LiteralString] = """
+with ahead as (
+  select id, expires_at, clock_now() + case state when 'offered' then $2::interval else coalesce(life, $1::interval) end as latest
+  from lease
+  where state <> 'ended'
+    and expires_at > clock_now() + case state when 'offered' then $2::interval else coalesce(life, $1::interval) end + $3::interval
+  order by id
+  limit 100
+  for update
+)
+update lease set expires_at = ahead.latest from ahead where lease.id = ahead.id
+returning lease.id, ahead.expires_at - ahead.latest as by
+"""
+
 _FATE: Final[LiteralString] = """
 select lease.id, lease.ended_at, lease.ended::text, lease.task_id, task.kind <> 'gpu' as is_task,
   (
@@ -322,6 +336,14 @@ async def due_leases(conn: Connection, state: LeaseState) -> list[LeaseId]:
 async def spare_leases(conn: Connection, span: timedelta) -> int:
     """Let no lease and no offer end within `span`; return how many would have."""
     return int((await conn.execute(_SPARE, span)).rpartition(" ")[2])
+
+
+async def shorten_ahead(
+    conn: Connection, lease_time: timedelta, offer_time: timedelta, margin: timedelta
+) -> dict[LeaseId, timedelta]:
+    """Give leases that would live more than `margin` longer than a sign of life gives just that; return by how much less."""
+    rows = await conn.fetch(_SHORTEN, lease_time, offer_time, margin)
+    return {LeaseId(row["id"]): row["by"] for row in rows}
 
 
 async def renew_seen(conn: Connection, leases: list[LeaseId], lease_time: timedelta) -> None:
