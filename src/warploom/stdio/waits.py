@@ -38,7 +38,9 @@ async def insist(
                 return result
             start_by = end
         except Unreachable as error:
-            if time.monotonic() >= (start_by if isinstance(error, NotSent) else end):
+            if not isinstance(error, NotSent):
+                start_by = end  # a server took it, however long ago
+            if time.monotonic() >= start_by:
                 raise
         tries += 1
         await asyncio.sleep(max(_SHORTEST_PAUSE, pause_before(tries)))
