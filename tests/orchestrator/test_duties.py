@@ -33,7 +33,7 @@ async def test_every_duty_has_a_name_of_its_own_and_a_pace(lab: Lab) -> None:
 async def test_two_servers_that_do_every_duty_at_once_do_nothing_twice(
     lab: Lab, open_app: OpenApp, clock: Clock, sql: Sql
 ) -> None:
-    """Expired leases, lapsed offers, a silent host and a grant to be made, all due at the same moment."""
+    """Casebook C70. Expired leases, lapsed offers, a silent host and a grant to be made, all due at the same moment."""
     other = Lab(await open_app())
     host = await lab.host(cards=4, interval=600)
     far = await lab.host("far", cards=1, interval=2)
@@ -57,6 +57,7 @@ async def test_two_servers_that_do_every_duty_at_once_do_nothing_twice(
 
 
 async def test_one_lease_that_cannot_be_ended_keeps_no_other_from_it(lab: Lab, clock: Clock, sql: Sql) -> None:
+    """Casebook C73."""
     await lab.host(cards=3, interval=600)
     for card in range(3):
         await lab.request(await lab.agent(f"agent-{card}"), device=str(card))
@@ -72,6 +73,7 @@ async def test_one_lease_that_cannot_be_ended_keeps_no_other_from_it(lab: Lab, c
 
 
 async def test_a_duty_that_fails_keeps_no_other_from_being_done(lab: Lab, clock: Clock, sql: Sql) -> None:
+    """Casebook C73."""
     await lab.host("far", cards=1, interval=2)
     await lab.request(await lab.agent(), device="far/0")
     await sql.execute(

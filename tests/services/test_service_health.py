@@ -47,6 +47,7 @@ async def test_a_waiting_ticket_outside_every_queue_is_bad_until_it_is_put_back(
 
 
 async def test_a_transaction_that_has_been_open_for_minutes_is_warned_of_by_its_process(lab: Lab, sql: Sql) -> None:
+    """Casebook C74, in part: what holds the horizon is told."""
     async with sql.transaction():
         await sql.fetchval("select 1")
         async with lab.app.database.connection() as conn:

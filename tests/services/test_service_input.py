@@ -1,3 +1,4 @@
+import re
 from typing import Any
 
 import pytest
@@ -72,7 +73,10 @@ async def test_a_wish_that_makes_no_sense_is_refused_in_one_sentence_and_leaves_
 
 @pytest.mark.parametrize("field", TEXTS)
 async def test_a_megabyte_of_text_is_refused_and_leaves_nothing(lab: Lab, sql: Sql, field: str) -> None:
-    assert isinstance(await refusal_of(lab, sql, {field: MEGABYTE}), MalformedInput)
+    """Casebook C72."""
+    refusal = await refusal_of(lab, sql, {field: MEGABYTE})
+    assert isinstance(refusal, MalformedInput)
+    assert re.search(r"at most \d|is no |Use ", refusal.next_step), refusal.next_step
 
 
 @pytest.mark.parametrize("text", INVISIBLE, ids=ascii)
