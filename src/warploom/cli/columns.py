@@ -7,7 +7,7 @@ from typing import Final
 
 from rich.cells import cell_len, set_cell_size
 
-from warploom.cli.output import inert
+from warploom.domain.texts import inert
 
 _GAP: Final = "  "
 _LEAST: Final = 12

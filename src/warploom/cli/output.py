@@ -7,13 +7,7 @@ from typing import Any
 import msgspec
 
 from warploom.domain.errors import PlanRefused, WarploomError
-
-
-def inert(text: str) -> str:
-    """Make any text harmless to a terminal: escapes, newlines and direction marks become blanks."""
-    if text.isprintable():
-        return text
-    return "".join(mark if mark.isprintable() else " " for mark in text)
+from warploom.domain.texts import inert
 
 
 def say(lines: Iterable[str]) -> None:

@@ -10,13 +10,12 @@ from rich.text import Text
 from warploom.cli.answers import when
 from warploom.cli.columns import column, cut
 from warploom.cli.moments import window_text
-from warploom.cli.output import inert
 from warploom.domain.calibrations import say_record
 from warploom.domain.cards import GLYPHS, CardLane, CardState, HostLanes, QueuePlace, Rack, Service, line_up
 from warploom.domain.etas import EtaView, EtaWord
 from warploom.domain.leases import Holder, Label, LeaseState
 from warploom.domain.reservations import ReservationView
-from warploom.domain.texts import spoken_duration
+from warploom.domain.texts import inert, spoken_duration
 
 LEAST_WIDTH: Final = 60
 _STYLES: Final = {

@@ -54,6 +54,13 @@ def cut_line(text: str | None, limit: int) -> str | None:
     return _cleaned((text or "")[: limit * 4])[:limit] or None
 
 
+def inert(text: str) -> str:
+    """Make any text harmless to a terminal: escapes, newlines and direction marks become blanks."""
+    if text.isprintable():
+        return text
+    return "".join(mark if mark.isprintable() else " " for mark in text)
+
+
 def _cleaned(text: str) -> str:
     if text.isprintable():  # no blank but the plain one, and nothing of category C
         return " ".join(text.split())
