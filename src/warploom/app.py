@@ -12,6 +12,7 @@ from warploom.domain.surveys import SurveyRules
 from warploom.domain.tasks import HeadStarts
 from warploom.orchestrator.reach import Reach
 from warploom.services.agreements import AgreementService
+from warploom.services.backstop import Backstop
 from warploom.services.calibrations import CalibrationService
 from warploom.services.cards import CardService
 from warploom.services.changes import Changes
@@ -67,15 +68,18 @@ class App:
     events: EventService
     health: HealthService
     duties: Reach
+    backstop: Backstop
 
     async def start(self, *, upgrade: bool = True, patience: float = 30.0) -> None:
         """Wait for the database, bring its schema up to date (or refuse), open the pool and the bus."""
         await _wait_for(self.database.dsn, patience, upgrade=upgrade)
         await self.database.open()
         await self.bus.start()
+        self.backstop.start()
 
     async def stop(self) -> None:
         """Close the bus and the pool."""
+        await self.backstop.stop()
         await self.bus.stop()
         await self.database.close()
 
@@ -138,6 +142,7 @@ def build_app(settings: Settings, url: str | None = None) -> App:
             AgreementService(changes),
             settings.event_time,
         ),
+        backstop=Backstop(changes),
     )
 
 

@@ -21,7 +21,7 @@ from warploom.domain.identifiers import LeaseId, TaskId
 from warploom.domain.sessions import Actor
 from warploom.domain.standings import Standing, TicketAnswer
 from warploom.embedded.valkey import Valkey
-from warploom.services import tickets as ticket_service
+from warploom.services.backstop import Backstop
 
 OpenApp = Callable[..., Awaitable[App]]
 WAKE_BOUND = 5.0
@@ -40,7 +40,11 @@ def valkey() -> Generator[Valkey]:
 @pytest.fixture
 def no_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nothing but a hint wake anybody."""
-    monkeypatch.setattr(ticket_service, "POLL_SECONDS", 600.0)
+
+    async def look(_: Backstop) -> None:
+        return
+
+    monkeypatch.setattr(Backstop, "look", look)
 
 
 async def queued(lab: Lab) -> tuple[LabHost, Actor, LeaseId, Actor, TicketAnswer]:

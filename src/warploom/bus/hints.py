@@ -113,10 +113,20 @@ class Bus:
     def publish(self, topics: Iterable[str]) -> None:
         """Ring everybody in this process who listens to one of `topics`, and hint to the other processes."""
         names = sorted(set(topics))
-        self._ring(names)
+        self.ring(names)
         if self._sending.is_closed:
             with suppress(asyncio.QueueFull):
                 self._outbox.put_nowait(names)
+
+    def ring(self, topics: Iterable[str]) -> None:
+        """Ring everybody in this process who listens to one of `topics`."""
+        for topic in topics:
+            for listener in self._listeners.get(topic, ()):
+                listener.ring()
+
+    def heard(self) -> list[str]:
+        """Return the topics that somebody in this process listens to."""
+        return list(self._listeners)
 
     @contextmanager
     def listen(self, *topics: str) -> Generator[Listener]:
@@ -152,13 +162,8 @@ class Bus:
             return BusState.ABSENT
         return BusState.CONNECTED if self._hearing.is_closed and self._sending.is_closed else BusState.BROKEN
 
-    def _ring(self, topics: Iterable[str]) -> None:
-        for topic in topics:
-            for listener in self._listeners.get(topic, ()):
-                listener.ring()
-
     def _ring_all(self) -> None:
-        self._ring(list(self._listeners))
+        self.ring(list(self._listeners))
 
     async def _keep(self, breaker: Breaker, work: Callable[[str], Coroutine[Any, Any, None]], url: str) -> None:
         """Keep one of the two connections: begin it anew whenever it fails, after the pause that its breaker asks for."""
@@ -210,7 +215,7 @@ class Bus:
             if hint["topics"]:
                 self._last_hint = time.monotonic()
             if hint["from"] != self._me:
-                self._ring(hint["topics"])
+                self.ring(hint["topics"])
 
     async def _send(self, url: str) -> None:
         """Send what is to be hinted until that fails; a hint of nothing, first and in a silence, shows that hints get through."""

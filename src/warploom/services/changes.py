@@ -15,6 +15,7 @@ from warploom.store.database import Connection, Database
 from warploom.store.events import insert_events
 
 EVERYTHING = "events"
+TICKETS = "ticket:"
 Given = ParamSpec("Given")
 Answer = TypeVar("Answer")
 
@@ -24,7 +25,7 @@ _random = Random()  # noqa: S311  (spreads repetitions, no secret)
 
 def ticket_topic(task: TaskId) -> str:
     """Name the topic on which a ticket's waiters listen."""
-    return f"ticket:{task}"
+    return f"{TICKETS}{task}"
 
 
 def graph_topic(project: ProjectId) -> str:

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from datetime import timedelta
 from random import Random
 
-from warploom.bus.hints import POLL_SECONDS
 from warploom.domain.errors import Crowded, MalformedInput
 from warploom.domain.events import EventView
 from warploom.domain.identifiers import SessionId
@@ -95,7 +94,7 @@ class EventService:
                 for line in lines:
                     yield line
                 if len(lines) < PAGE:
-                    await listener.wait(min(POLL_SECONDS, end - time.monotonic()))
+                    await listener.wait(end - time.monotonic())
                 await asyncio.sleep(0)
 
     async def _end(self) -> str:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from warploom.bus.hints import POLL_SECONDS
 from warploom.domain.cards import KnownCard
 from warploom.domain.deliveries import DeliveryWay
 from warploom.domain.errors import MalformedInput, NotFound, NotReady, NotYours, Taken
@@ -143,8 +142,8 @@ class TicketService:
         """Wait until a ticket is no longer queued, at most `seconds` (55 at most); holds no database connection.
 
         `way` says who waits, for the note of how its offer was delivered. A parked ticket whose owner waits again goes back
-        into the queue first; an offer that has run out is passed on. Listens, then reads, then waits; reads again every three
-        seconds, so that a lost hint costs no more than that.
+        into the queue first; an offer that has run out is passed on. Listens, then reads, then waits; the backstop rings where a
+        hint was lost.
         """
         end = time.monotonic() + max(0.0, min(seconds, LONGEST_WAIT_SECONDS))
         bus = self._changes.bus
@@ -158,7 +157,7 @@ class TicketService:
                     continue
                 elif ticket.state is not TaskState.READY or time.monotonic() >= end:
                     return await self._explain(actor, ticket, way)
-                await listener.wait(min(POLL_SECONDS, end - time.monotonic()))
+                await listener.wait(end - time.monotonic())
         return await self.explain(actor, task)
 
     async def me(self, actor: Actor, notices: list[str]) -> Me:

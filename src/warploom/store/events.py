@@ -57,6 +57,13 @@ _END: Final[LiteralString] = (
     "select (pg_snapshot_xmin(pg_current_snapshot())::text::numeric - 1)::text || '-9223372036854775807'"
 )
 
+_LAST: Final[LiteralString] = """
+select xid::text || '-' || id from event
+where xid < pg_snapshot_xmin(pg_current_snapshot())
+order by xid desc, id desc
+limit 1
+"""
+
 _CURSOR: Final = re.compile(r"([0-9]{1,19})-(-?[0-9]{1,19})", re.ASCII)
 
 _PRUNE: Final[LiteralString] = """
@@ -119,6 +126,11 @@ async def latest_events(conn: Connection, limit: int, about: About = EVERYTHING)
 async def end_of_log(conn: Connection) -> str:
     """Return the cursor behind which only later commits come."""
     return str(await conn.fetchval(_END))
+
+
+async def last_cursor(conn: Connection) -> str | None:
+    """Return the cursor of the last line that readers may see; None in an empty log."""
+    return await conn.fetchval(_LAST)
 
 
 async def prune_events(conn: Connection, age: timedelta, limit: int) -> int:

@@ -100,6 +100,8 @@ _REMEMBER: Final[LiteralString] = """
 update task set past_lengths = $2 where id = $1 and state = 'ready'
 """
 
+_NOT_WAITING: Final[LiteralString] = "select id from task where id = any($1::bigint[]) and state <> 'ready'"
+
 _STRAYS: Final[LiteralString] = """
 select id from task
 where state = 'ready' and need_count > 0 and session_id is not null and not exists (select from queue where queue.task_id = task.id)
@@ -244,6 +246,11 @@ async def bound_ticket(conn: Connection, task: TaskId, run: timedelta) -> bool:
 async def remember_runs(conn: Connection, task: TaskId, lengths: Sequence[timedelta]) -> None:
     """Note how long earlier runs of the same purpose took, for the estimates of a waiting ticket and of its run."""
     await conn.execute(_REMEMBER, task, list(lengths))
+
+
+async def not_waiting(conn: Connection, tasks: Sequence[TaskId]) -> list[TaskId]:
+    """Return those of some tickets that do not wait any more."""
+    return [TaskId(row["id"]) for row in await conn.fetch(_NOT_WAITING, list(tasks))]
 
 
 async def stray_tickets(conn: Connection) -> list[TaskId]:
