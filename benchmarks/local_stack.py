@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 
-from benchmarks import idle, start, wake
+from benchmarks import crowd, idle, start, wake
 from benchmarks.lines import Line
 from benchmarks.stack import throw_away_stack
 from warploom.embedded.postgres import Postgres
@@ -15,4 +15,5 @@ def measure(_parts: list[str]) -> Iterator[Line]:
         url = json.loads((stack.home / "run" / "server.json").read_text())["url"]
         yield from idle.measure(stack)
         yield wake.measure(stack, url, Postgres(stack.home).url)
+        yield from crowd.measure(stack, url, Postgres(stack.home).url)
         yield from start.measure_commands(stack, url)
