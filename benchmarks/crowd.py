@@ -44,6 +44,7 @@ def measure(stack: Stack, url: str, dsn: str) -> Iterator[Line]:
 async def _measure(
     url: str, dsn: str, pid: int, waiting: list[tuple[str, str]], release: Callable[[], object]
 ) -> list[Line]:
+    conn = await asyncpg.connect(dsn)
     waits = [
         await _open(url, f"/api/v1/tickets/{ticket}/wait?seconds=55", name)
         for name, ticket in waiting
@@ -51,13 +52,7 @@ async def _measure(
     ]
     streams = [await _open(url, "/events", f"reader-{number}") for number in range(STREAMS)]
     await asyncio.sleep(SETTLE_SECONDS)
-    conn = await asyncpg.connect(dsn)
-    before, start = await _transactions(conn), time.perf_counter()
-    busy: list[int] = []
-    while time.perf_counter() - start < LOOK_SECONDS:
-        busy.append(await _in_use(conn))
-        await asyncio.sleep(0.05)
-    rate = (await _transactions(conn) - before - len(busy)) / LOOK_SECONDS
+    in_use = await _look(conn)
     memory = psutil.Process(pid).memory_full_info().pss / 2**20
     began = time.perf_counter()
     await asyncio.to_thread(release)
@@ -69,10 +64,19 @@ async def _measure(
     crowd = f"{len(waits):,} waiters and {len(streams)} streams"
     return [
         Line(f"{crowd}: memory of the server (PSS)", memory, "MiB", None, "", 400.0),
-        Line(f"{crowd}, idle: connections in use, on average", sum(busy) / len(busy), "", None, "", 0.1),
-        Line(f"{crowd}, idle: transactions of the whole stack", rate, "/s", None, "", 10.0),
+        Line(f"{crowd}, idle: connections in use, on average", in_use, "", None, "", 0.1),
         Line(f"{crowd}: release -> all {WAITERS_EACH} of the first answered", woken, "ms", None, "", 3000.0),
     ]
+
+
+async def _look(conn: asyncpg.Connection) -> float:
+    """Return how many database connections of the whole stack were in use, on average."""
+    busy: list[int] = []
+    end = time.perf_counter() + LOOK_SECONDS
+    while time.perf_counter() < end:
+        busy.append(await _in_use(conn))
+        await asyncio.sleep(0.05)
+    return sum(busy) / len(busy)
 
 
 async def _open(url: str, path: str, name: str) -> Link:
@@ -92,10 +96,4 @@ async def _open(url: str, path: str, name: str) -> Link:
 async def _in_use(conn: asyncpg.Connection) -> Any:
     return await conn.fetchval(
         "select count(*) from pg_stat_activity where application_name = 'warploom' and state <> 'idle'"
-    )
-
-
-async def _transactions(conn: asyncpg.Connection) -> Any:
-    return await conn.fetchval(
-        "select pg_stat_get_db_xact_commit(oid) from pg_database where datname = current_database()"
     )

@@ -73,5 +73,11 @@ def _imports(path: Path) -> list[str]:
 
 
 def test_no_two_test_files_share_a_name_by_which_pytest_imports_them() -> None:
-    names = Counter(path.name for path in TESTS if path.name not in ("__init__.py", "conftest.py"))
+    names = Counter(_imported_as(path) for path in TESTS if path.name not in ("__init__.py", "conftest.py"))
     assert [name for name, count in names.items() if count > 1] == []
+
+
+def _imported_as(path: Path) -> str:
+    """Return the name under which pytest imports a file: within its folder's where that is a package, else alone."""
+    is_in_package = (path.parent / "__init__.py").is_file()
+    return f"{path.parent.name}.{path.stem}" if is_in_package else path.stem
