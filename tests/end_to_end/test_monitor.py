@@ -2,6 +2,7 @@
 
 import json
 import re
+import select
 from datetime import UTC, datetime
 
 from support.databases import Clock
@@ -37,12 +38,16 @@ def test_a_line_for_each_thing_worth_a_turn_and_none_twice_after_a_restart(
     monitor.kill()
 
     again = command("monitor", url=server.url, session="claude-2", agent="claude-2")
-    holder.post("/messages", to="claude-2", text="please\nrelease \x1b[31mL-2 soon")
+    assert again.process.stdout is not None
+    for _ in range(20):  # a last beat of the killed one, still on its way, may take a message with it
+        holder.post("/messages", to="claude-2", text="please\nrelease \x1b[31mL-2 soon")
+        if select.select([again.process.stdout], [], [], 5)[0]:
+            break
     line = line_of(again)
     assert line.startswith("Warploom: claude-1 wrote at ")
     assert json.loads(line[line.index('"') : line.index(" Answer with")]) == "please\nrelease  [31mL-2 soon"
     again.process.terminate()
-    assert again.finish()[1] == ""
+    assert "L-2, offered" not in again.finish()[1]
 
 
 def test_a_message_cannot_pass_for_a_line_of_its_own() -> None:
