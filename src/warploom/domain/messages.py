@@ -1,5 +1,6 @@
 """Messages between agents and people: read at the recipient's next contact of any kind."""
 
+import json
 import re
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -27,6 +28,13 @@ class MessageView:
     """What it is about, such as T-17."""
     proposal: str | None = None
     """The proposal that it tells of, such as P-3."""
+
+
+def way_to_answer(message: MessageView) -> str:
+    """Say how a message is answered where an answer is due; whom it comes from may be anything, and stays a JSON string."""
+    if message.proposal is not None:
+        return f'loom_me shows {message.proposal} as it stands; loom_reply("{message.proposal}", ...) answers it where an answer is due.'
+    return f"Answer with loom_message(to={json.dumps(message.sender)}, ...) where an answer is due."
 
 
 @dataclass(frozen=True, slots=True)

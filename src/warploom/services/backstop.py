@@ -41,6 +41,8 @@ class Backstop:
                 await self.look()
             except WarploomError as error:
                 _log.info("nobody was rung: %s", error)  # the next look finds whatever this one would have
+            except Exception:  # noqa: BLE001  (the net under all who wait must survive a failed look)
+                _log.exception("A look failed; the next one follows.")
 
     async def look(self) -> None:
         """Ring everybody who waits for a ticket that waits no more, and all who follow the log when it has gone on."""
